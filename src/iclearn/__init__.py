@@ -1,0 +1,2 @@
+"""iclearn: the theory of in-context learning in attention."""
+__version__ = "0.1.0"

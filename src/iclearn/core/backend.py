@@ -1,0 +1,98 @@
+"""What iclearn asks of JAX: double precision, and compiled programs kept between runs.
+
+Imported by every module that uses JAX, before the first array is made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+# Plateaus are flat and initialisations as small as 1e-6: double precision is the default, and a float32
+# run is an explicit choice in the Recipe.
+jax.config.update("jax_enable_x64", True)
+
+CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
+
+
+def compile_cache_dir() -> Path | None:
+    """Where compiled programs are kept: `$ICLEARN_COMPILE_CACHE`, or the user's cache folder.
+
+    None when the switch says ``off``, or when the user has configured JAX's own cache already.
+    """
+    choice = os.environ.get(CACHE_SWITCH, "")
+    if choice.lower() in {"off", "0", "no", "false"}:
+        return None
+    if choice:
+        return Path(choice)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "iclearn" / "compiled"
+
+
+def _use_compile_cache() -> None:
+    folder = compile_cache_dir()
+    if folder is None or jax.config.jax_compilation_cache_dir:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home is no reason to fail
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # The cache serves whole programs only: XLA's own side caches would add machine paths to its keys.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+_use_compile_cache()
+
+
+@dataclass
+class CompileTime:
+    """Seconds spent compiling, how many programs were compiled, and how many came from the cache on disk."""
+
+    seconds: float = 0.0
+    programs: int = 0
+    cache_hits: int = 0
+
+
+_meters: list[CompileTime] = []
+
+
+def _on_duration(event: str, seconds: float, **_: object) -> None:
+    if event.startswith("/jax/core/compile/"):
+        for meter in _meters:
+            meter.seconds += seconds
+            meter.programs += event.endswith("backend_compile_duration")
+
+
+def _on_event(event: str, **_: object) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        for meter in _meters:
+            meter.cache_hits += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_on_duration)
+jax.monitoring.register_event_listener(_on_event)
+
+
+@contextmanager
+def compile_meter() -> Iterator[CompileTime]:
+    """Measure compilation inside the block.
+
+    >>> with compile_meter() as spent:
+    ...     _ = jax.jit(lambda x: x + 1)(1.0)
+    >>> spent.programs >= 1
+    True
+    """
+    meter = CompileTime()
+    _meters.append(meter)
+    try:
+        yield meter
+    finally:
+        _meters.remove(meter)

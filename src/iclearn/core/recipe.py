@@ -1,0 +1,101 @@
+"""The Recipe: a frozen, hashable, JSON-able description of one experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from .errors import IclearnError
+from .spec import Spec
+
+EngineName = Literal["auto", "population", "moments", "samples"]
+Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
+
+
+def one_of(name: str, value: object, choices: object) -> None:
+    """Refuse a value outside a Literal, naming the choices."""
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise IclearnError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Optimiser(Spec, kind="optimiser"):
+    """How weights move. ``gd`` is full-batch gradient descent, ``flow`` its continuous limit (diffrax), the others
+    are optax's. `batch_size` prompts a step (None: the whole training set)."""
+
+    rule: Rule = "gd"
+    lr: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of("optimiser rule", self.rule, Rule)
+        if not self.lr > 0:
+            raise IclearnError(f"the learning rate must be positive, not {self.lr}")
+        if not 0 <= self.momentum < 1:
+            raise IclearnError(f"momentum must be in [0, 1), not {self.momentum}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise IclearnError(f"the batch size must be at least 1, not {self.batch_size}")
+        if self.batch_size is not None and self.rule in ("gd", "flow"):
+            raise IclearnError(f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam")
+
+
+@dataclass(frozen=True)
+class Init(Spec, kind="init"):
+    """Initial weights: Gaussian of a scale under a scheme, or given by the user (then only their digest is here).
+
+    `zero_blocks`: the blocks that infinitely many prompts would leave at zero start there (the public code's choice).
+    """
+
+    scale: float = 0.01
+    scheme: Literal["per_head", "stacked", "given"] = "per_head"
+    zero_blocks: bool = True
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        one_of("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
+        if not self.scale >= 0:
+            raise IclearnError(f"the init scale must not be negative, not {self.scale}")
+
+
+@dataclass(frozen=True)
+class Record(Spec, kind="record"):
+    """What to keep: the loss at every step always; weights at up to `weights` steps, dense where the loss moves."""
+
+    weights: int = 200
+    candidates: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.weights < 0 or self.candidates < max(2, self.weights):
+            raise IclearnError(
+                f"record {self.weights} weights of {self.candidates} candidates: need 0 <= weights <= candidates, "
+                "candidates >= 2"
+            )
+
+
+@dataclass(frozen=True)
+class Recipe(Spec, kind="recipe"):
+    """One experiment, whole: everything that changes the numbers is here, and nothing else.
+
+    `task` and `model` are specs from `iclearn.tasks` and `iclearn.models`.
+    """
+
+    task: Spec
+    model: Spec
+    init: Init = field(default_factory=Init)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    steps: int = 6001
+    engine: EngineName = "auto"
+    seed: int = 10
+    record: Record = field(default_factory=Record)
+    dtype: Literal["float64", "float32"] = "float64"
+
+    def __post_init__(self) -> None:
+        one_of("engine", self.engine, EngineName)
+        one_of("dtype", self.dtype, Literal["float64", "float32"])
+        if self.steps < 1:
+            raise IclearnError(f"steps must be at least 1, not {self.steps}")
+        if self.seed < 0:
+            raise IclearnError(f"the seed must not be negative, not {self.seed}")

@@ -1,0 +1,46 @@
+"""Named random streams from one root seed.
+
+The same recipe gives the same numbers alone, in a vmapped batch, and on another number of devices, because
+every array is drawn from a key that depends on the seed, the stream's name and a fixed block index only.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from . import backend as backend
+
+
+@jax.jit
+def _stream(seed: int | Array, name: int | Array) -> PRNGKeyArray:
+    return jax.random.fold_in(jax.random.key(seed), name)
+
+
+def stream(seed: int | Array, name: str) -> PRNGKeyArray:
+    """The key of the stream `name` under the root `seed` (which may be traced)."""
+    return _stream(seed, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype | type) -> Float[Array, "..."]:
+    """Standard normals drawn in float32 and cast, so that float32 and float64 runs see the same prompts."""
+    return jax.random.normal(key, shape, jnp.float32).astype(dtype)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
+    """Several arrays of standard normals in double precision, for weights: one compiled program for all."""
+    return tuple(
+        jax.random.normal(jax.random.fold_in(key, i), shape, jnp.float64) for i, shape in enumerate(shapes)
+    )
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
+    """A uniformly distributed orthogonal matrix."""
+    q, r = jnp.linalg.qr(jax.random.normal(key, (dim, dim), jnp.float64))
+    return q * jnp.sign(jnp.diagonal(r))

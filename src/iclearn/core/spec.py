@@ -1,0 +1,104 @@
+"""Frozen, hashable, JSON-able descriptions: the base of tasks, models, optimisers and recipes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any, ClassVar, TypeVar
+
+from .errors import IclearnError
+
+_KINDS: dict[str, type[Spec]] = {}
+_SpecT = TypeVar("_SpecT", bound="Spec")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """A frozen dataclass of plain values and other specs, with a canonical JSON form and a hash of it.
+
+    A subclass names its kind once (``class Covariance(Spec, kind="covariance")``); that name is what the
+    JSON holds, so classes may be renamed and files still load.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if kind is not None:
+            other = _KINDS.get(kind)
+            if other is not None and other.__qualname__ != cls.__qualname__:
+                raise TypeError(f"two specs call themselves {kind!r}: {other} and {cls}")
+            cls.kind = kind
+            _KINDS[kind] = cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, with the kind of every spec under ``kind``."""
+        fields = {f.name: _encode(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {"kind": self.kind, **fields}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, indent=indent, allow_nan=False)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON: equal specs have equal hashes, on every machine."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def replace(self: _SpecT, **changes: Any) -> _SpecT:
+        """A copy with some fields changed; ``a__b=...`` reaches into the spec in field ``a``."""
+        direct: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        names = {f.name for f in dataclasses.fields(self)}
+        for name, value in changes.items():
+            head, _, rest = name.partition("__")
+            if head not in names:
+                raise IclearnError(
+                    f"{type(self).__name__} has no field {head!r}; its fields are {', '.join(sorted(names))}"
+                )
+            if rest:
+                nested.setdefault(head, {})[rest] = value
+            else:
+                direct[head] = value
+        for head, inner in nested.items():
+            direct[head] = direct.get(head, getattr(self, head)).replace(**inner)
+        return dataclasses.replace(self, **direct)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Any:
+        """The spec that `to_dict` wrote. Unknown kinds and fields are errors, never ignored."""
+        return _decode(data)
+
+    @staticmethod
+    def from_json(text: str) -> Any:
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise IclearnError(f"not JSON: {error}") from None
+        return _decode(data)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.to_dict()
+    if isinstance(value, tuple | list):
+        return [_encode(v) for v in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a spec holds plain values only, not {type(value).__name__}: {value!r}")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(v) for v in value)
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("kind")
+    if kind not in _KINDS:
+        raise IclearnError(f"unknown kind {kind!r} in JSON; known are {', '.join(sorted(_KINDS))}")
+    cls = _KINDS[kind]
+    fields = {name: _decode(v) for name, v in value.items() if name != "kind"}
+    known = {f.name for f in dataclasses.fields(cls)}
+    if unknown := sorted(set(fields) - known):
+        raise IclearnError(f"{kind} has no field {unknown[0]!r}; its fields are {', '.join(sorted(known))}")
+    return cls(**fields)

@@ -1,0 +1,34 @@
+"""What the training loop asks of an engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, TypeVar
+
+import equinox as eqx
+from jaxtyping import Array, Float, Key
+
+from ..models.base import AbstractModel
+
+ModelT = TypeVar("ModelT", bound=AbstractModel)
+
+
+class AbstractEngine(eqx.Module, Generic[ModelT]):
+    """How the training loss is obtained. A pytree: engines can be vmapped over, like weights.
+
+    `stochastic` engines use the key of the step (minibatches, fresh prompts); the others ignore it.
+    """
+
+    @property
+    @abstractmethod
+    def stochastic(self) -> bool: ...
+
+    @abstractmethod
+    def loss(self, model: ModelT, key: Key[Array, ""]) -> Float[Array, ""]: ...
+
+    @abstractmethod
+    def test_losses(self, model: ModelT) -> Float[Array, "test_set"]: ...
+
+    @abstractmethod
+    def minimum(self) -> float | None:
+        """The least loss any weights could reach, where the engine knows it."""

@@ -1,0 +1,102 @@
+"""From a Recipe to its starting point: the model, and the engine that is exact and cheapest for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from ..core.errors import IclearnError, MissingClosedForm
+from ..core.prompt import Dataset
+from ..core.recipe import Recipe
+from ..models.base import AbstractFeatureModel
+from ..models.features import FeatureMap
+from ..models.spec import Attention
+from ..tasks.base import AbstractTask
+from ..tasks.given import GivenData
+from .base import AbstractEngine
+from .moments import MAX_FEATURES, moments_engine
+from .population import population_engine
+from .samples import samples_engine
+
+
+class Setup(eqx.Module):
+    """Where a run starts."""
+
+    model: AbstractFeatureModel
+    engine: AbstractEngine
+    engine_name: str = eqx.field(static=True)
+    task: AbstractTask = eqx.field(static=True)
+
+
+def prepare(
+    recipe: Recipe, *, dataset: Dataset | None = None, weights: Mapping[str, np.ndarray] | None = None
+) -> Setup:
+    """Build the task, the initial weights and the engine of a recipe. Every impossible combination ends here."""
+    task, spec = recipe.task, recipe.model
+    if not isinstance(task, AbstractTask):
+        raise IclearnError(f"a recipe's task must be a task, not {type(task).__name__}")
+    if not isinstance(spec, Attention):
+        raise IclearnError(f"a recipe's model must be a model spec, not {type(spec).__name__}")
+    if isinstance(task, GivenData):
+        if task.context_len == 0 and spec.family not in ("mlp",):
+            raise IclearnError(
+                f"this dataset holds cubic features, which only the mlp model reads, not {spec.family}: "
+                "choose model mlp, or bring tokens"
+            )
+        task = task.bind(dataset)
+    elif dataset is not None:
+        raise IclearnError("a dataset was given, but the recipe's task draws its own: use GivenData.of(dataset)")
+    dtype = jnp.dtype(recipe.dtype)
+    if recipe.init.scheme == "given":
+        if weights is None:
+            raise IclearnError("this recipe starts from given weights: pass them as weights=")
+        model = spec.from_arrays(task, weights, dtype)
+    elif weights is not None:
+        raise IclearnError("weights were given, but the recipe draws its own: set init scheme='given'")
+    else:
+        model = spec.initial(task, recipe.init, recipe.seed, dtype)
+    features = model.feature_map
+    name = recipe.engine if recipe.engine != "auto" else _cheapest(recipe, task, features)
+    engine = _build(name, recipe, task, spec, model, features, dtype)
+    if engine.stochastic and recipe.optimiser.rule in ("gd", "flow"):
+        raise IclearnError(f"{recipe.optimiser.rule} needs the whole training set: drop the batch size")
+    return Setup(model, engine, name, task)
+
+
+def _cheapest(recipe: Recipe, task: AbstractTask, features: FeatureMap | None) -> str:
+    if features is None or recipe.optimiser.batch_size is not None:
+        return "samples"
+    if task.num_prompts is None:
+        return "population"
+    return "moments" if features.size <= MAX_FEATURES else "samples"
+
+
+def _build(
+    name: str,
+    recipe: Recipe,
+    task: AbstractTask,
+    spec: Attention,
+    model: AbstractFeatureModel,
+    features: FeatureMap | None,
+    dtype: Any,
+) -> AbstractEngine:
+    batch_size = recipe.optimiser.batch_size
+    if name == "samples":
+        return samples_engine(task, batch_size, recipe.seed, dtype)
+    if features is None:
+        raise MissingClosedForm(f"engine {name} needs a linear model: for softmax attention use engine samples")
+    if batch_size is not None:
+        raise IclearnError(
+            f"engine {name} uses every prompt at each step; with batch size {batch_size} use engine samples"
+        )
+    if name == "moments":
+        if task.num_prompts is None:
+            raise IclearnError(
+                "engine moments needs a number of prompts; for infinitely many use engine population or samples"
+            )
+        return moments_engine(task, features, recipe.seed, dtype)
+    return population_engine(task, model, spec.normalize, recipe.seed, dtype)

@@ -1,0 +1,36 @@
+"""Update rules, all of them optax's, with traced hyper-parameters: another learning rate is no new program."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from ..core.recipe import Optimiser
+
+
+class Hyper(eqx.Module):
+    """The numbers of an `Optimiser` as arrays, its rule as a static name."""
+
+    lr: Float[Array, "*run"]
+    momentum: Float[Array, "*run"]
+    weight_decay: Float[Array, "*run"]
+    rule: str = eqx.field(static=True)
+
+    @staticmethod
+    def of(optimiser: Optimiser, dtype: str) -> Hyper:
+        numbers = (optimiser.lr, optimiser.momentum, optimiser.weight_decay)
+        return Hyper(*(jnp.asarray(v, dtype) for v in numbers), optimiser.rule)
+
+    def transformation(self) -> optax.GradientTransformation:
+        match self.rule:
+            case "gd" | "sgd":
+                return optax.sgd(self.lr)
+            case "momentum":
+                return optax.sgd(self.lr, self.momentum)  # type: ignore[arg-type]
+            case "adam":
+                return optax.adam(self.lr)
+            case "adamw":
+                return optax.adamw(self.lr, weight_decay=self.weight_decay)  # type: ignore[arg-type]
+        raise ValueError(f"rule {self.rule} has no optax transformation")

@@ -1,0 +1,94 @@
+"""The population engine: the loss integrated over infinitely many prompts in closed form (P = ∞).
+
+L(W) = E y² − 2 tr(Wᵀ E[β yᵀ…]) + tr(Wᵀ E[ββᵀ] W Λ), kept in its Kronecker structure, so a step costs D³ and not D⁴
+(zhang2025 spec, section 4). It is the loss of the reduced model; full attention follows it as long as its zero blocks
+are zero, which infinitely many prompts with a symmetric prior preserve.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..core.errors import MissingClosedForm
+from ..models.base import AbstractFeatureModel
+from ..models.features import Normalize, attention_scale
+from ..tasks.base import AbstractTask
+from ..tasks.population import QuadraticForm, quadratic_form
+from .base import AbstractEngine
+
+
+def form_loss(form: QuadraticForm, w: Float[Array, "output dim dim output"]) -> Float[Array, ""]:
+    """The loss of W[o, j, i, t], a mean over the outputs t."""
+    num = w.shape[-1]
+    folded = jnp.einsum("oipk,pbkt->oibt", form.second, w)
+    squared = jnp.einsum("ojit,oibt,bj->", w, folded, form.inputs)
+    return form.constant + (squared - 2 * jnp.einsum("ojit,oijt->", w, form.cross)) / num
+
+
+class PopulationEngine(AbstractEngine[AbstractFeatureModel]):
+    train: QuadraticForm
+    tests: tuple[QuadraticForm, ...]
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
+        return form_loss(self.train, model.cubic_coefficients())
+
+    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, "test_set"]:
+        w = model.cubic_coefficients()
+        losses = [form_loss(form, w) for form in self.tests]
+        return jnp.stack(losses) if losses else jnp.zeros((0,), w.dtype)
+
+    def minimum(self) -> float | None:
+        """At W Λ = E[ββᵀ]⁻¹ E[β w Λ…]: the quadratic form's own minimum."""
+        form = jax.tree.map(lambda a: np.asarray(a, float), self.train)
+        size = form.second.shape[0] * form.second.shape[1]
+        num = form.cross.shape[-1]
+        second = form.second.reshape(size, size)
+        cross = form.cross.reshape(size, -1, num)
+        solved = np.linalg.solve(second, cross.reshape(size, -1)).reshape(cross.shape)
+        best = np.einsum("sjt,jk->skt", solved, np.linalg.inv(form.inputs))
+        return float(form.constant - np.einsum("sjt,sjt->", cross, best) / num)
+
+
+def population_engine(
+    task: AbstractTask, model: AbstractFeatureModel, normalize: Normalize, seed: int, dtype: Any
+) -> PopulationEngine:
+    """Closed-form losses of the task's training law and of its test laws."""
+    laws = task.label_laws(seed)
+    blocks = model.zero_blocks()
+    if blocks:
+        # Finite means break the symmetry w → −w that keeps the zero blocks of full attention at zero.
+        symmetric = len(laws) == 1 and not np.any(np.asarray(laws[0].mean))
+        if not symmetric:
+            raise MissingClosedForm(
+                "under a task prior with a non-zero mean (or an in-context mix) full attention leaves the reduced "
+                "model, and its population loss has no closed form here: use engine moments or samples with a finite "
+                "number of prompts, or a *_reduced model"
+            )
+        if any(bool(np.any(np.asarray(block) != 0)) for block in blocks):
+            raise MissingClosedForm(
+                "the population loss has a closed form only while the zero blocks are zero: set init zero_blocks, or "
+                "use engine moments or samples"
+            )
+    cov = task.covariance_matrix(seed)
+
+    def collect(which: str) -> QuadraticForm:
+        law = task.label_laws(seed, which)
+        prefixes = task.prefixes and which == "train"
+        lengths = range(1, task.context_len + 1) if prefixes else (task.context_len,)
+        scales = [float(attention_scale(normalize, float(n))) for n in lengths]
+        forms = [
+            quadratic_form(law, cov, jnp.asarray(float(n)), jnp.asarray(scale))
+            for n, scale in zip(lengths, scales, strict=True)
+        ]
+        return jax.tree.map(lambda *parts: jnp.asarray(np.mean(parts, axis=0), dtype), *forms)
+
+    return PopulationEngine(collect("train"), tuple(collect(which) for which in task.tests))

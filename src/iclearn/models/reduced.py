@@ -1,0 +1,147 @@
+"""Reduced models: what attention is when its zero blocks are zero, and its two disguises as linear networks.
+
+ŷ = Σ_h v_h βᵀ U_h x_q (zhang2025): a two-layer network on the cubic feature z, or, with separate keys and queries, a
+sum of three-layer convolutional networks on z. Each computes its prediction its own way; tests hold them equal.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..core.prompt import Prompt
+from .base import AbstractFeatureModel
+from .features import Cubic, Normalize, attention_scale
+
+
+def _beta(prompt: Prompt, normalize: Normalize) -> Float[Array, "dim output"]:
+    labels = prompt.y * prompt.mask[:, None]
+    return prompt.x.T @ labels * attention_scale(normalize, prompt.num_context())
+
+
+class AbstractCubicModel(AbstractFeatureModel):
+    """A model of the cubic features: the population engine takes it as it is."""
+
+    @property
+    def feature_map(self) -> Cubic:
+        dim, out_dim, normalize = self._sizes()
+        return Cubic(dim, out_dim, normalize)
+
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        raise NotImplementedError
+
+    def coefficients(self) -> Float[Array, "feature output"]:
+        dim, out_dim, _ = self._sizes()
+        return self.cubic_coefficients().reshape(out_dim * dim**2, out_dim)
+
+    def zero_blocks(self) -> tuple[Array, ...]:
+        return ()
+
+
+class ReducedMerged(AbstractCubicModel):
+    """ŷ = Σ_h V_h βᵀ U_h x_q; `kq` holds U_hᵀ."""
+
+    value: Float[Array, "head output output"]
+    kq: Float[Array, "head dim dim"]
+    normalize: Normalize = eqx.field(static=True, default="none")
+
+    axes: ClassVar = {"value": ("head", "output", "label"), "kq": ("head", "input", "key_input")}
+
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        return self.kq.shape[1], self.value.shape[1], self.normalize
+
+    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+        beta = _beta(prompt, self.normalize)
+        return jnp.einsum("hto,io,hji,j->t", self.value, beta, self.kq, prompt.query)
+
+    def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
+        return jnp.einsum("hto,hji->ojit", self.value, self.kq)
+
+    def as_mlp(self) -> CubicMLP:
+        """The two-layer network with the same weights (one output)."""
+        heads, dim = self.kq.shape[:2]
+        return CubicMLP(self.kq.reshape(heads, dim**2), self.value[:, 0, :].T, dim, self.normalize)
+
+
+class ReducedSeparate(AbstractCubicModel):
+    """ŷ = Σ_h V_h βᵀ (Σ_r k_{h,r} q_{h,r}ᵀ) x_q."""
+
+    value: Float[Array, "head output output"]
+    key: Float[Array, "head rank dim"]
+    query: Float[Array, "head rank dim"]
+    normalize: Normalize = eqx.field(static=True, default="none")
+
+    axes: ClassVar = {
+        "value": ("head", "output", "label"),
+        "key": ("head", "rank", "key_input"),
+        "query": ("head", "rank", "input"),
+    }
+
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        return self.query.shape[2], self.value.shape[1], self.normalize
+
+    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+        beta = _beta(prompt, self.normalize)
+        return jnp.einsum("hto,io,hri,hr->t", self.value, beta, self.key, self.query @ prompt.query)
+
+    def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
+        kq = jnp.einsum("hrj,hri->hji", self.query, self.key)
+        return jnp.einsum("hto,hji->ojit", self.value, kq)
+
+    def as_conv(self) -> ConvSum:
+        """The sum of convolutional networks with the same weights (one output)."""
+        return ConvSum(self.value[:, 0, 0], self.key, self.query, self.normalize)
+
+
+class CubicMLP(AbstractCubicModel):
+    """A two-layer bias-free linear network of width H on z: ŷ = W₂ W₁ z."""
+
+    first: Float[Array, "head feature"]
+    second: Float[Array, "output head"]
+    dim: int = eqx.field(static=True)
+    normalize: Normalize = eqx.field(static=True, default="none")
+
+    axes: ClassVar = {"first": ("head", "feature"), "second": ("output", "head")}
+
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        return self.dim, self.second.shape[0], self.normalize
+
+    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+        return self.second @ (self.first @ self.feature_map(prompt))
+
+    def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
+        dim, out_dim, _ = self._sizes()
+        return jnp.einsum("th,hf->ft", self.second, self.first).reshape(out_dim, dim, dim, out_dim)
+
+
+class ConvSum(AbstractCubicModel):
+    """Σ_i v_i q_iᵀ K_i z, K_i = I_D ⊗ k_iᵀ: the kernel k_i slides over z in strides of D (one output)."""
+
+    value: Float[Array, "head"]
+    key: Float[Array, "head rank dim"]
+    query: Float[Array, "head rank dim"]
+    normalize: Normalize = eqx.field(static=True, default="none")
+
+    axes: ClassVar = {
+        "value": ("head",),
+        "key": ("head", "rank", "key_input"),
+        "query": ("head", "rank", "input"),
+    }
+
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        return self.query.shape[2], 1, self.normalize
+
+    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+        heads, rank, dim = self.key.shape
+        z = self.feature_map(prompt)[None, None, :]
+        kernels = self.key.reshape(heads * rank, 1, dim)
+        slid = jax.lax.conv_general_dilated(z, kernels, window_strides=(dim,), padding="VALID")[0]
+        summed = jnp.einsum("cj,cj->c", self.query.reshape(heads * rank, dim), slid).reshape(heads, rank)
+        return (self.value @ summed.sum(-1))[None]
+
+    def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
+        return jnp.einsum("h,hrj,hri->ji", self.value, self.query, self.key)[None, :, :, None]

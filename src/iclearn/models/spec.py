@@ -1,0 +1,138 @@
+"""`Attention`: which model, how large, and how its weights begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..core.errors import IclearnError
+from ..core.recipe import Init, one_of
+from ..core.rng import stream
+from ..core.spec import Spec
+from ..tasks.base import AbstractTask
+from .attention import MergedAttention, SeparateAttention
+from .base import AbstractFeatureModel
+from .features import Normalize
+from .initialise import draw_merged, draw_mlp, draw_separate
+from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
+
+Family = Literal["merged", "separate", "merged_reduced", "separate_reduced", "mlp", "conv"]
+_CLASSES: dict[str, type[AbstractFeatureModel]] = {
+    "merged": MergedAttention,
+    "separate": SeparateAttention,
+    "merged_reduced": ReducedMerged,
+    "separate_reduced": ReducedSeparate,
+    "mlp": CubicMLP,
+    "conv": ConvSum,
+}
+
+
+@dataclass(frozen=True)
+class Attention(Spec, kind="attention"):
+    """An attention model, or one of its disguises.
+
+    Args:
+        family: ``merged`` (attnM) and ``separate`` (attnS) are the full models the public code trains;
+            ``*_reduced`` leave out the zero blocks; ``mlp`` and ``conv`` are the linear networks on z.
+        num_heads: H, for ``mlp`` the width.
+        rank: R of the separate key-query weights; 1 otherwise.
+        softmax: softmax over the tokens instead of linear attention (full models only).
+        normalize: ``none``: the sum over tokens (public code), ``context``: divided by N (the paper), ``tokens``:
+            divided by the number of tokens, query included (public code with --vary_len).
+    """
+
+    family: Family = "merged"
+    num_heads: int = 1
+    rank: int = 1
+    softmax: bool = False
+    normalize: Normalize = "none"
+
+    def __post_init__(self) -> None:
+        one_of("model family", self.family, Family)
+        one_of("normalize", self.normalize, Normalize)
+        if self.num_heads < 1:
+            raise IclearnError(f"num_heads must be at least 1, not {self.num_heads}")
+        if self.rank < 1:
+            raise IclearnError(f"rank must be at least 1, not {self.rank}")
+        if self.softmax and self.family not in ("merged", "separate"):
+            raise IclearnError(
+                f"softmax needs the tokens; the {self.family} model reads cubic features: "
+                "drop softmax or choose merged or separate"
+            )
+        if self.rank > 1 and self.family in ("merged", "merged_reduced", "mlp"):
+            raise IclearnError(f"the {self.family} model has no rank: rank must be 1, not {self.rank}")
+
+    def check(self, dim: int, out_dim: int) -> None:
+        """Refuse what does not fit a task of these sizes."""
+        if self.rank > dim + out_dim:
+            raise IclearnError(
+                f"rank {self.rank} is larger than the {dim + out_dim} entries of a token "
+                f"(dim {dim} + out_dim {out_dim}): choose at most {dim + out_dim}"
+            )
+        if self.family == "conv" and out_dim != 1:
+            raise IclearnError(f"the conv model has one output; this task has {out_dim}")
+
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractFeatureModel:
+        """The model at initialisation, drawn from the seed's ``init`` stream.
+
+        A reduced model, an mlp or a conv net starts from the weights that the full model of the same seed has.
+        """
+        self.check(task.dim, task.out_dim)
+        if init.scheme == "given":
+            raise IclearnError("this recipe starts from given weights: pass them as weights=")
+        key = stream(seed, "init")
+        if self.family == "mlp" and task.out_dim > 1:
+            model: AbstractFeatureModel = draw_mlp(key, task.dim, task.out_dim, self.num_heads, init, self.normalize)
+        elif self.family in ("merged", "merged_reduced", "mlp"):
+            merged = draw_merged(
+                key, task.dim, task.out_dim, self.num_heads, init, softmax=self.softmax, normalize=self.normalize
+            )
+            reduced = merged.reduced()
+            model = {"merged": lambda: merged, "merged_reduced": lambda: reduced, "mlp": reduced.as_mlp}[self.family]()
+        else:
+            separate = draw_separate(
+                key, task.dim, task.out_dim, self.num_heads, self.rank, init,
+                softmax=self.softmax, normalize=self.normalize,
+            )  # fmt: skip
+            smaller = separate.reduced()
+            model = {
+                "separate": lambda: separate, "separate_reduced": lambda: smaller, "conv": smaller.as_conv
+            }[self.family]()  # fmt: skip
+        return self.rebuild(task.dim, {name: jnp.asarray(w, dtype) for name, w in model.weights().items()})
+
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractFeatureModel:
+        """The model of this spec with these weight arrays, named as in its `axes`."""
+        cls = _CLASSES[self.family]
+        missing = [name for name in cls.axes if name not in weights]
+        if missing:
+            raise IclearnError(
+                f"weights of a {self.family} model are {', '.join(cls.axes)}; missing {', '.join(missing)}"
+            )
+        static: dict[str, Any] = {"normalize": self.normalize}
+        if self.family in ("merged", "separate"):
+            static["softmax"] = self.softmax
+        if self.family == "mlp":
+            static["dim"] = dim
+        return cls(**{name: jnp.asarray(weights[name]) for name in cls.axes}, **static)
+
+    def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractFeatureModel:
+        """The model with weights brought by the user, shapes checked. See `public_weights` for files."""
+        self.check(task.dim, task.out_dim)
+        template = self.initial(task, Init(), 0, dtype)
+        for name, weight in template.weights().items():
+            given = np.asarray(arrays[name]) if name in arrays else None
+            if given is None:
+                raise IclearnError(f"weights of a {self.family} model are {', '.join(template.axes)}; missing {name}")
+            if given.shape != weight.shape:
+                raise IclearnError(
+                    f"weight {name} has shape {given.shape}, this model and task need {tuple(weight.shape)} "
+                    f"({', '.join(template.axes[name])})"
+                )
+            if not np.isfinite(given).all():
+                raise IclearnError(f"weight {name} holds NaN or infinite values")
+        return self.rebuild(task.dim, {name: np.asarray(arrays[name], dtype) for name in template.axes})

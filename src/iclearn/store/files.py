@@ -1,0 +1,117 @@
+"""Datasets and weights brought by the user as .npz files, in the public code's layout or our own.
+
+Datasets: `x` (P, N+1, D+O) tokens [x; y] with the query last, `y_q` (P,) or (P, O), optionally `y_all` (P, N+1) with the
+true label of every token, and test sets `x_iwl`, `y_q_iwl`, `x_icl`, `y_q_icl`. Cubic features: `x` (P, D²), row by row.
+Weights: merged `weights_kq`, `weights_value` (H, E, E); separate `weights_key`, `weights_query` (H, R, E) and
+`weights_value`; mlp `weights_first` (H, D²), `weights_second` (H,); or the names and shapes a Trace stores.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..core.errors import IclearnError
+from ..core.prompt import Arrays, Dataset, FeatureArrays
+from ..tasks.regression import IN_CONTEXT, IN_WEIGHT
+
+_TESTS = {"iwl": IN_WEIGHT, "icl": IN_CONTEXT}
+_PUBLIC = {
+    "merged": {"weights_kq", "weights_value"},
+    "separate": {"weights_key", "weights_query", "weights_value"},
+    "mlp": {"weights_first", "weights_second"},
+}
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file; nothing is ever unpickled."""
+    path = Path(path)
+    if not path.is_file():
+        raise IclearnError(f"no file {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise IclearnError(f"{path} is not a readable .npz file: {error}".split("\n")[0]) from None
+
+
+def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
+    """A dataset from arrays named as in the public layout.
+
+    >>> rng = np.random.default_rng(0)
+    >>> data = dataset_from({"x": rng.normal(size=(6, 5, 3)), "y_q": rng.normal(size=6)})
+    >>> data.train.num_prompts
+    6
+    """
+    if missing := [name for name in ("x", "y_q") if name not in arrays]:
+        raise IclearnError(f"a dataset needs the arrays x and y_q; missing {' and '.join(missing)}")
+    train = _one_set(arrays["x"], arrays["y_q"], arrays.get("y_all"))
+    tests = {}
+    for short, name in _TESTS.items():
+        if f"x_{short}" in arrays:
+            if f"y_q_{short}" not in arrays:
+                raise IclearnError(f"test set x_{short} needs its targets y_q_{short}")
+            tests[name] = _one_set(arrays[f"x_{short}"], arrays[f"y_q_{short}"], None)
+    return Dataset(train, tests)
+
+
+def _one_set(x: np.ndarray, target: np.ndarray, labels: np.ndarray | None) -> Arrays | FeatureArrays:
+    target = target[:, None] if target.ndim == 1 else target
+    if target.ndim != 2 or x.ndim not in (2, 3) or len(x) != len(target):
+        raise IclearnError(f"x {x.shape} and y_q {target.shape} do not belong together")
+    if x.ndim == 2:
+        return FeatureArrays(_columns_stacked(x), target)
+    outputs = target.shape[1]
+    if x.shape[2] <= outputs:
+        raise IclearnError(f"tokens of {x.shape[2]} entries leave no input beside {outputs} outputs")
+    if labels is not None:
+        labels = labels[:, :, None] if labels.ndim == 2 else labels
+    return Arrays(x[:, :, :-outputs], x[:, :, -outputs:], target, labels)
+
+
+def _columns_stacked(rows: np.ndarray) -> np.ndarray:
+    """Public cubic features and weights run row by row over β xᵀ; ours column by column."""
+    dim = round(rows.shape[-1] ** 0.5)
+    if dim * dim != rows.shape[-1]:
+        raise IclearnError(f"cubic features come in dim² columns; {rows.shape[-1]} is no square")
+    return rows.reshape(-1, dim, dim).swapaxes(1, 2).reshape(rows.shape)
+
+
+def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[str, dict[str, np.ndarray]]:
+    """The model family a set of weight arrays belongs to, and the arrays as that model names and shapes them."""
+    for family, names in _PUBLIC.items():
+        if names <= set(arrays):
+            return family, _from_public(family, arrays, out_dim)
+    own = {n.removeprefix("weight_"): a for n, a in arrays.items()}
+    for family, names in {
+        "merged": {"value", "kq"},
+        "separate": {"value", "key", "query"},
+        "mlp": {"first", "second"},
+    }.items():
+        if names <= set(own):
+            return family, {name: own[name] for name in names}
+    wanted = "; ".join(f"{family}: {', '.join(sorted(names))}" for family, names in _PUBLIC.items())
+    raise IclearnError(f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}")
+
+
+def _from_public(family: str, arrays: Mapping[str, np.ndarray], out_dim: int) -> dict[str, np.ndarray]:
+    for name in _PUBLIC[family]:
+        expected = {"weights_second": (1, 2), "weights_first": (2,)}.get(name, (3,))
+        if arrays[name].ndim not in expected:
+            raise IclearnError(f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}")
+    if family == "mlp":
+        second = arrays["weights_second"]
+        second = second[None] if second.ndim == 1 else second
+        return {"first": _columns_stacked(arrays["weights_first"]), "second": second}
+    value = arrays["weights_value"]
+    dim = value.shape[2] - out_dim
+    if family == "merged":
+        return {"value": value[:, dim:], "kq": arrays["weights_kq"][:, :dim]}
+    return {
+        "value": value[:, dim:],
+        "key": arrays["weights_key"],
+        "query": arrays["weights_query"][:, :, :dim],
+    }

@@ -1,0 +1,172 @@
+"""Runs on disk, found by the content of their recipe: a run is written once, whole, and never edited."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import IclearnError
+from ..core.prompt import Dataset
+from ..core.recipe import Recipe
+from ..core.spec import Spec
+from ..core.status import Status
+from ..core.trace import Trace
+from ..engines.simulate import Progress, simulate
+
+DEFAULT_ROOT = "runs"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line of `iclearn list`."""
+
+    run_id: str
+    path: Path
+    status: str
+    final_loss: float
+    steps: int
+    engine: str
+    created: str
+    recipe: dict[str, Any]
+
+
+class Store:
+    """A folder of runs. `run(recipe)` gives the stored Trace, or simulates, stores and gives it.
+
+    A run is named by the first 12 digits of its recipe's hash; an interrupted one leaves a checkpoint from which
+    the same recipe goes on, bit for bit.
+    """
+
+    def __init__(self, root: str | Path = DEFAULT_ROOT) -> None:
+        self.root = Path(root)
+
+    def path(self, recipe: Recipe) -> Path:
+        return self.root / f"{recipe.hash[:12]}.zarr"
+
+    def get(self, recipe: Recipe) -> Trace | None:
+        """The stored run of this recipe, if there is one."""
+        path = self.path(recipe)
+        if not path.is_dir():
+            return None
+        trace = Trace.load(path)
+        if trace.provenance["recipe_hash"] != recipe.hash:
+            raise IclearnError(f"{path} holds another recipe with the same first digits; use another folder")
+        return trace
+
+    def run(
+        self,
+        recipe: Recipe,
+        *,
+        dataset: Dataset | None = None,
+        weights: Mapping[str, np.ndarray] | None = None,
+        progress: Progress | None = None,
+        checkpoint_seconds: float = 30.0,
+        again: bool = False,
+    ) -> Trace:
+        """The stored run, or a new one. A run that diverges is returned and not stored."""
+        if not again and (stored := self.get(recipe)) is not None:
+            return stored
+        keeper = DiskCheckpoint(self.root / f".{recipe.hash[:12]}.checkpoint.npz", checkpoint_seconds)
+        if again:
+            keeper.clear()
+        trace = simulate(recipe, dataset=dataset, weights=weights, progress=progress, checkpoint=keeper)
+        if trace.status is not Status.DIVERGED:
+            trace.save(self.path(recipe))
+        keeper.clear()
+        return trace
+
+    def find(self, name: str) -> Path:
+        """A run by its path, its name, or enough first digits of it."""
+        given = Path(name)
+        if given.is_dir() and given.suffix == ".zarr":
+            return given
+        matches = sorted(self.root.glob(f"{given.name.removesuffix('.zarr')}*.zarr"))
+        if not matches:
+            raise IclearnError(f"no stored run {name!r} in {self.root}; `iclearn list` shows what is there")
+        if len(matches) > 1:
+            raise IclearnError(f"{name!r} fits {len(matches)} runs in {self.root}: give more digits")
+        return matches[0]
+
+    def list(self) -> list[Summary]:
+        """All runs, newest first. Only the attributes are read."""
+        found = []
+        for path in self.root.glob("*.zarr"):
+            try:
+                meta = json.loads((path / "zarr.json").read_text())["attributes"]
+                provenance = json.loads(meta["provenance"])
+                loss = _last_loss(path)
+            except (OSError, KeyError, ValueError):
+                continue  # not one of ours
+            found.append(
+                Summary(
+                    path.stem,
+                    path,
+                    meta["status"],
+                    loss,
+                    provenance["recipe"]["steps"],
+                    provenance["engine"],
+                    provenance["created"],
+                    provenance["recipe"],
+                )
+            )
+        return sorted(found, key=lambda s: s.created, reverse=True)
+
+
+def recipe_of(trace: Trace) -> Recipe:
+    """The recipe a trace came from."""
+    recipe = Spec.from_dict(trace.provenance["recipe"])
+    assert isinstance(recipe, Recipe)
+    return recipe
+
+
+def _last_loss(path: Path) -> float:
+    import zarr
+
+    return float(np.asarray(zarr.open_array(path / "loss", mode="r")[-1]))
+
+
+class DiskCheckpoint:
+    """The state of a run in progress, in one file replaced whole; written at most every `seconds`."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        self._last = time.monotonic()
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self.seconds
+
+    def load(self) -> dict[str, np.ndarray] | None:
+        if not self.path.is_file():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except (OSError, ValueError):
+            return None  # a damaged checkpoint costs time, not the run
+
+    def save(self, arrays: dict[str, np.ndarray]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex[:8]}.partial")
+        try:
+            with open(temporary, "wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+            os.replace(temporary, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        self.path.unlink(missing_ok=True)
+        for left in self.path.parent.glob(f"{self.path.name}.*.partial"):
+            left.unlink(missing_ok=True)
+        for left in self.path.parent.glob(f".{self.path.name[1:13]}.zarr.*.partial"):
+            shutil.rmtree(left, ignore_errors=True)

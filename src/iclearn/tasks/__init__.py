@@ -1,0 +1,8 @@
+"""Distributions of prompts."""
+
+from .base import AbstractSource, AbstractTask
+from .covariance import Covariance
+from .given import GivenData
+from .regression import LinearRegression
+
+__all__ = ["AbstractSource", "AbstractTask", "Covariance", "GivenData", "LinearRegression"]

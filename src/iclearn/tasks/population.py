@@ -1,0 +1,82 @@
+"""Second moments of β̂ and of the labels, integrated over infinitely many prompts (zhang2025, and spec section 4).
+
+With Λ̂ = (1/N) Σ x_n x_nᵀ of N Gaussian inputs, E[Λ̂ A Λ̂] = ΛAΛ + (ΛAᵀΛ + tr(AΛ) Λ)/N for every matrix A.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class LabelLaw(eqx.Module):
+    """One component of the mixture of prompts: labels y_n = w·x_n + noise with w ~ N(mean, covariance) per output.
+
+    `context_from_task` is 0 where the context's labels are pure noise (in-weight test prompts): then the task acts
+    on the query alone.
+    """
+
+    weight: Float[Array, ""]
+    mean: Float[Array, "dim output"]
+    covariance: Float[Array, "dim dim"]
+    noise: Float[Array, ""]
+    context_from_task: Float[Array, ""]
+
+    def task_moment(self) -> Float[Array, "output dim output dim"]:
+        """E[w_o w_pᵀ]: outputs are independent apart from their means."""
+        num = self.mean.shape[1]
+        own = jnp.einsum("op,ij->oipj", jnp.eye(num, dtype=self.mean.dtype), self.covariance)
+        return own + jnp.einsum("io,jp->oipj", self.mean, self.mean)
+
+
+class QuadraticForm(eqx.Module):
+    """Loss of ŷ_t = Σ W[o,j,i,t] β_{i,o} x_j as a quadratic form in W that keeps its Kronecker structure.
+
+    `second` = E[β β'ᵀ], `cross` = E[β_{i,o} w_{k,t}] Λ_{kj}, `inputs` = Λ, `constant` = mean over outputs of E[y²].
+    """
+
+    second: Float[Array, "output dim output dim"]
+    cross: Float[Array, "output dim dim output"]
+    inputs: Float[Array, "dim dim"]
+    constant: Float[Array, ""]
+
+
+def wishart_sandwich(
+    middle: Float[Array, "*o dim dim"], cov: Float[Array, "dim dim"], num: Float[Array, ""] | float
+) -> Float[Array, "*o dim dim"]:
+    """E[Λ̂ A Λ̂] for Λ̂ the mean of `num` outer products of N(0, Λ) vectors."""
+    outer = cov @ middle @ cov
+    flipped = cov @ jnp.swapaxes(middle, -1, -2) @ cov
+    trace = jnp.einsum("...ij,ji->...", middle, cov)[..., None, None]
+    return outer + (flipped + trace * cov) / num
+
+
+@eqx.filter_jit
+def quadratic_form(
+    laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], num: Float[Array, ""], scale: Float[Array, ""]
+) -> QuadraticForm:
+    """The form for prompts of `num` context pairs, β = scale · Σ_n y_n x_n."""
+    total = scale * num
+    forms = []
+    for law in laws:
+        task = law.task_moment()
+        blocks = jnp.swapaxes(task, 1, 2)  # output output dim dim
+        noise = jnp.einsum("op,ij->opij", jnp.eye(task.shape[0], dtype=cov.dtype), law.noise * cov / num)
+        second = law.context_from_task * wishart_sandwich(blocks, cov, num) + noise
+        cross = law.context_from_task * jnp.einsum("ia,oatk,kj->oijt", cov, task, cov)
+        constant = jnp.einsum("oioj,ji->", task, cov) / task.shape[0]
+        forms.append(
+            QuadraticForm(
+                law.weight * total**2 * jnp.swapaxes(second, 1, 2),
+                law.weight * total * cross,
+                cov,
+                law.weight * constant,
+            )
+        )
+    return QuadraticForm(
+        sum((f.second for f in forms[1:]), forms[0].second),
+        sum((f.cross for f in forms[1:]), forms[0].cross),
+        cov,
+        sum((f.constant for f in forms[1:]), forms[0].constant),
+    )

@@ -1,0 +1,239 @@
+"""In-context linear regression: Gaussian inputs, a Gaussian task vector per prompt, a query to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..core.errors import IclearnError
+from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
+from ..core.rng import normal, standard_normals, stream
+from .base import AbstractSource, AbstractTask
+from .covariance import Covariance
+from .population import LabelLaw
+
+IN_WEIGHT, IN_CONTEXT = "in_weight", "in_context"
+
+
+@dataclass(frozen=True)
+class LinearRegression(AbstractTask, kind="linear_regression"):
+    """Prompts of `context_len` pairs (x, y = w·x + noise) and a query; the target is w·x_q without noise.
+
+    Args:
+        covariance: of the inputs x ~ N(0, Λ).
+        prior_mean: mean of the task vector w, the same for every output (None: zero).
+        prior_covariance: covariance of w (None: identity).
+        noise: variance of the noise on the context labels.
+        in_context: fraction c of prompts with their own w. The others share one fixed w with ‖w‖ = √dim; with
+            c = 0 all context labels are N(0, 1) noise and only the query follows the fixed w.
+        num_prompts: size of the fixed training set (None: infinitely many; engines integrate or draw fresh ones).
+        test_prompts: size of the ``in_weight`` (c = 0) and ``in_context`` (c = 1) test sets; 0 for none.
+        prefixes: the loss is averaged over all prefixes of 2 to context_len + 1 tokens.
+        centre: subtract from x its mean over prompts, position by position.
+        whiten: make the empirical mean and covariance of w over the set exactly those of the prior (c = 1 only).
+    """
+
+    dim: int = 4
+    context_len: int = 31
+    out_dim: int = 1
+    covariance: Covariance = field(default_factory=Covariance)
+    prior_mean: tuple[float, ...] | None = None
+    prior_covariance: Covariance | None = None
+    noise: float = 0.0
+    in_context: float = 1.0
+    num_prompts: int | None = 5000
+    test_prompts: int = 0
+    prefixes: bool = False
+    centre: bool = False
+    whiten: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in [("dim", self.dim), ("context_len", self.context_len), ("out_dim", self.out_dim)]:
+            if value < 1:
+                raise IclearnError(f"{name} must be at least 1, not {value}")
+        if self.num_prompts is not None and self.num_prompts < 1:
+            raise IclearnError(f"num_prompts must be at least 1 (or None for infinitely many), not {self.num_prompts}")
+        if not 0 <= self.in_context <= 1:
+            raise IclearnError(f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}")
+        if not self.noise >= 0:
+            raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
+        if self.prior_mean is not None and len(self.prior_mean) != self.dim:
+            raise IclearnError(f"the prior mean has {len(self.prior_mean)} entries for dim {self.dim}")
+        if self.in_context < 1 and (self.prior_mean is not None or self.prior_covariance is not None):
+            raise IclearnError("a prior over task vectors needs in_context = 1: the mix has its own fixed task vector")
+        if self.whiten and self.in_context < 1:
+            raise IclearnError("task vectors can be whitened only where every prompt has its own (in_context = 1)")
+        if self.prefixes and self.in_context == 0:
+            raise IclearnError("prefixes need labels that follow the task; with in_context = 0 they are noise")
+        if self.whiten and self.num_prompts is not None and self.num_prompts <= self.dim:
+            raise IclearnError(f"whitening needs more than {self.dim} prompts, not {self.num_prompts}")
+        self.covariance.values(self.dim)  # refuses spectra that do not fit
+        if self.prior_covariance is not None:
+            self.prior_covariance.values(self.dim)
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return (IN_WEIGHT, IN_CONTEXT) if self.test_prompts else ()
+
+    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
+        factor = self.covariance.factor(self.dim, stream(seed, "covariance"))
+        return factor @ factor.T
+
+    def _fixed_task(self, seed: int | Array) -> Float[Array, "dim output"]:
+        (w,) = standard_normals(stream(seed, "in_weight_task"), ((self.dim, self.out_dim),))
+        return w * (self.dim**0.5 / jnp.linalg.norm(w))
+
+    def _prior(self, seed: int | Array) -> tuple[Float[Array, "dim output"], Float[Array, "dim dim"]]:
+        """Mean and a factor of the covariance of the task vector."""
+        mean = np.zeros(self.dim) if self.prior_mean is None else np.array(self.prior_mean)
+        if self.prior_covariance is None:
+            factor = jnp.asarray(np.eye(self.dim))
+        else:
+            factor = self.prior_covariance.factor(self.dim, stream(seed, "prior_covariance"))
+        return jnp.asarray(np.tile(mean[:, None], (1, self.out_dim))), factor
+
+    def _fraction(self, which: str) -> float:
+        return {"train": self.in_context, IN_WEIGHT: 0.0, IN_CONTEXT: 1.0}[which]
+
+    def source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource:
+        count = self.num_prompts if which == "train" else self.test_prompts
+        if count is None:
+            raise IclearnError("this task has infinitely many prompts: there is no fixed set to draw")
+        mean, factor = self._prior(seed)
+        raw = RegressionSource(
+            key=stream(seed, f"data.{which}"),
+            inputs=self.covariance.factor(self.dim, stream(seed, "covariance")),
+            prior_mean=mean,
+            prior_factor=factor,
+            fixed_task=self._fixed_task(seed),
+            noise_std=jnp.asarray(np.sqrt(self.noise)),
+            x_mean=jnp.asarray(np.zeros((self.context_len + 1, self.dim))),
+            w_mean=jnp.asarray(np.zeros((self.dim, self.out_dim))),
+            w_whitener=jnp.asarray(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
+            num_prompts=count,
+            num_random=int(count * self._fraction(which)),
+            noise_labels=self._fraction(which) == 0,
+            dtype=jnp.dtype(dtype).name,
+        )
+        whiten = self._fraction(which) == 1 and (self.whiten or (self.in_context < 1 and which == IN_CONTEXT))
+        return raw.corrected(centre=self.centre, whiten=whiten) if self.centre or whiten else raw
+
+    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
+        drawn = self.replace(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
+        drawn = eqx.tree_at(lambda s: s.key, drawn, key)
+        return drawn.everything(self.context_len if self.prefixes else 0)
+
+    def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
+        fraction = self._fraction(which)
+        mean, factor = self._prior(seed)
+        zero, one, share, noise = (jnp.asarray(np.float64(v)) for v in (0, 1, fraction, self.noise))
+        fixed = self._fixed_task(seed)
+        nothing = jnp.asarray(np.zeros((self.dim, self.dim)))
+        own = LabelLaw(share, mean, factor @ factor.T, noise, one)
+        shared = LabelLaw(1 - share, fixed, nothing, noise, one)
+        if fraction == 1:
+            return (own,)
+        if fraction == 0:
+            return (LabelLaw(one, fixed, nothing, one, zero),)
+        return own, shared
+
+
+class RegressionSource(AbstractSource):
+    """`LinearRegression` with its seed spent."""
+
+    key: Key[Array, ""]
+    inputs: Float[Array, "dim dim"]
+    prior_mean: Float[Array, "dim output"]
+    prior_factor: Float[Array, "dim dim"]
+    fixed_task: Float[Array, "dim output"]
+    noise_std: Float[Array, ""]
+    x_mean: Float[Array, "tokens dim"]
+    w_mean: Float[Array, "dim output"]
+    w_whitener: Float[Array, "output dim dim"]
+    num_prompts: int = eqx.field(static=True)
+    num_random: int = eqx.field(static=True)
+    noise_labels: bool = eqx.field(static=True)
+    dtype: str = eqx.field(static=True)
+
+    @property
+    def block_size(self) -> int:
+        """Prompts computed at a time: a power of two that keeps a block to a few million numbers."""
+        tokens, dim = self.x_mean.shape
+        wanted = min(4_000_000 // (tokens * (dim + self.w_mean.shape[1])), self.num_prompts)
+        return 1 << max(4, min(12, (wanted - 1).bit_length()))
+
+    @property
+    def num_blocks(self) -> int:
+        return -(-self.num_prompts // self.block_size)
+
+    def _standard(self, index: Array) -> tuple[Array, Array]:
+        """Uncorrected inputs (block, tokens, dim) and standard normal task vectors (block, dim, output)."""
+        x_key, w_key = jax.random.split(jax.random.fold_in(self.key, index))
+        size, dim = self.block_size, self.inputs.shape[0]
+        x = normal(x_key, (size, self.x_mean.shape[0], dim), self.dtype) @ self.inputs.T.astype(self.dtype)
+        return x, normal(w_key, (size, *self.w_mean.shape), self.dtype)
+
+    def _position(self, index: Array) -> Array:
+        return index * self.block_size + jnp.arange(self.block_size)
+
+    def _valid(self, index: Array) -> Array:
+        return (self._position(index) < self.num_prompts).astype(self.dtype)
+
+    def labelled(self, index: Array) -> tuple[Array, Array, Array, Array]:
+        """Inputs and shown labels of all tokens, true labels of all tokens, weights."""
+        x, u = self._standard(index)
+        x = x - self.x_mean.astype(x.dtype)
+        u = jnp.einsum("oij,bjo->bio", self.w_whitener.astype(x.dtype), u - self.w_mean.astype(x.dtype))
+        w = self.prior_mean.astype(x.dtype) + jnp.einsum("ij,bjo->bio", self.prior_factor.astype(x.dtype), u)
+        random = (self._position(index) < self.num_random)[:, None, None]
+        w = jnp.where(random, w, self.fixed_task.astype(x.dtype))
+        truth = jnp.einsum("bti,bio->bto", x, w)
+        noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
+        if self.noise_labels:
+            shown = normal(noise_key, truth.shape, self.dtype)
+        else:
+            shown = truth + self.noise_std.astype(x.dtype) * normal(noise_key, truth.shape, self.dtype)
+        return x, shown, truth, self._valid(index) / self.num_prompts
+
+    def block(self, index: Array) -> Batch:
+        x, shown, truth, weight = self.labelled(index)
+        return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), truth[:, -1], weight)
+
+    def prefix_block(self, index: Array, context: Array | int) -> Batch:
+        x, shown, truth, weight = self.labelled(index)
+        mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
+        prompt = Prompt(x[:, :-1], shown[:, :-1], x[:, context], mask)
+        return Batch(prompt, truth[:, context], weight)
+
+    @eqx.filter_jit
+    def corrected(self, *, centre: bool, whiten: bool) -> RegressionSource:
+        """The same prompts, centred and whitened: one pass over all blocks for the empirical moments."""
+
+        def add(index: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            x, u = self._standard(index)
+            keep = self._valid(index)
+            x, u = x.astype(jnp.float64), (u * keep[:, None, None]).astype(jnp.float64)
+            return (
+                sums[0] + jnp.einsum("b,bti->ti", keep.astype(jnp.float64), x),
+                sums[1] + u.sum(0),
+                sums[2] + jnp.einsum("bio,bjo->oij", u, u),
+            )
+
+        start = (jnp.zeros_like(self.x_mean), jnp.zeros_like(self.w_mean), jnp.zeros_like(self.w_whitener))
+        x_sum, w_sum, ww_sum = jax.lax.fori_loop(0, self.num_blocks, add, start)
+        new = self
+        if centre:
+            new = eqx.tree_at(lambda s: s.x_mean, new, x_sum / self.num_prompts)
+        if whiten:
+            mean = w_sum / self.num_prompts
+            outer = jnp.einsum("io,jo->oij", mean, mean)
+            values, vectors = jnp.linalg.eigh((ww_sum - self.num_prompts * outer) / (self.num_prompts - 1))
+            whitener = jnp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
+            new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (mean, whitener))
+        return new

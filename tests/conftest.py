@@ -1,0 +1,37 @@
+"""Shared by all tests: shape annotations are checked at run time, and golden files are found where they are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="iclearn-test-cache-"))
+
+from jaxtyping import install_import_hook
+
+install_import_hook(
+    ["iclearn.core", "iclearn.tasks", "iclearn.models", "iclearn.engines"], "beartype.beartype"
+)
+
+import numpy as np
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Reader of golden traces: golden("merged") is a dict of arrays."""
+    folder = SHARED / "golden"
+    if not folder.is_dir():
+        pytest.skip("the golden traces (../shared/golden) are not here")
+
+    def read(name: str) -> dict[str, np.ndarray]:
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+
+    read.folder = folder  # type: ignore[attr-defined]
+    return read
