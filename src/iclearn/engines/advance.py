@@ -84,7 +84,9 @@ def advance(
 
 
 @eqx.filter_jit
-def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]) -> tuple[State, Chunk]:
+def advance_flow(
+    engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]
+) -> tuple[State, Chunk]:
     """FLOW_STEPS steps of gradient flow, τẆ = −½ ∂L/∂W, read at t/τ = 2·lr·step where gradient descent would be.
 
     Every call integrates anew from its first point, so a resumed run repeats the same numbers.

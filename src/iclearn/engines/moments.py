@@ -6,6 +6,7 @@ section 3). The moments are streamed over blocks of prompts in bounded memory; a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from ..core.prompt import Batch, FeatureBatch
 from ..models.base import AbstractFeatureModel
 from ..models.features import FeatureMap
 from ..tasks.base import AbstractSource, AbstractTask
+from ..tasks.given import GivenData
 from .base import AbstractEngine
 
 MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
@@ -121,7 +123,12 @@ class MomentsEngine(AbstractEngine[AbstractFeatureModel]):
 
 
 def moments_engine(task: AbstractTask, features: FeatureMap, seed: int, dtype: Any) -> MomentsEngine:
-    """Stream the training set and every test set once."""
+    """Stream the training set and every test set once; models that read the same prompts share the moments."""
+    build = _stream_sets if isinstance(task, GivenData) else _remembered_sets
+    return build(task, features, seed, jnp.dtype(dtype).name)
+
+
+def _stream_sets(task: AbstractTask, features: FeatureMap, seed: int, dtype: str) -> MomentsEngine:
 
     def collect(which: str) -> Moments:
         contexts = task.context_len if task.prefixes and which == "train" else 0
@@ -130,3 +137,6 @@ def moments_engine(task: AbstractTask, features: FeatureMap, seed: int, dtype: A
         return jax.tree.map(lambda a: a.astype(dtype), moments)
 
     return MomentsEngine(collect("train"), tuple(collect(which) for which in task.tests))
+
+
+_remembered_sets = functools.lru_cache(maxsize=8)(_stream_sets)

@@ -214,7 +214,7 @@ def _label(
         coords["time"] = ("step", 2 * recipe.optimiser.lr * steps, {"long_name": "time", "units": "tau"})
     if setup.task.tests:
         variables["test_loss"] = (("step", "test_set"), arrays["test_loss"][: len(loss)])
-        coords["test_set"] = ("test_set", list(setup.task.tests))
+        coords["test_set"] = ("test_set", np.array(setup.task.tests, dtype=object))
     if recipe.record.weights:
         sound = arrays["records"] < len(loss)
         records = arrays["records"][sound]

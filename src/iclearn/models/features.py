@@ -84,5 +84,7 @@ class Cubic(FeatureMap):
 
     def __call__(self, prompt: Prompt) -> Float[Array, "feature"]:
         labels = prompt.y * prompt.mask[:, None]
-        beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(self.normalize, prompt.num_context())
+        beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(
+            self.normalize, prompt.num_context()
+        )
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()

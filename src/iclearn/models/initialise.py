@@ -18,7 +18,14 @@ from .reduced import CubicMLP
 
 
 def draw_merged(
-    key: Key[Array, ""], dim: int, out_dim: int, heads: int, init: Init, *, softmax: bool, normalize: Normalize
+    key: Key[Array, ""],
+    dim: int,
+    out_dim: int,
+    heads: int,
+    init: Init,
+    *,
+    softmax: bool,
+    normalize: Normalize,
 ) -> MergedAttention:
     entry = dim + out_dim
     value, kq = standard_normals(key, ((heads, out_dim, entry), (heads, dim, entry)))

@@ -94,14 +94,18 @@ def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[st
         if names <= set(own):
             return family, {name: own[name] for name in names}
     wanted = "; ".join(f"{family}: {', '.join(sorted(names))}" for family, names in _PUBLIC.items())
-    raise IclearnError(f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}")
+    raise IclearnError(
+        f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}"
+    )
 
 
 def _from_public(family: str, arrays: Mapping[str, np.ndarray], out_dim: int) -> dict[str, np.ndarray]:
     for name in _PUBLIC[family]:
         expected = {"weights_second": (1, 2), "weights_first": (2,)}.get(name, (3,))
         if arrays[name].ndim not in expected:
-            raise IclearnError(f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}")
+            raise IclearnError(
+                f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}"
+            )
     if family == "mlp":
         second = arrays["weights_second"]
         second = second[None] if second.ndim == 1 else second

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 import uuid
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,7 @@ class DiskCheckpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
-        except (OSError, ValueError):
+        except (OSError, ValueError, zipfile.BadZipFile):
             return None  # a damaged checkpoint costs time, not the run
 
     def save(self, arrays: dict[str, np.ndarray]) -> None:

@@ -37,13 +37,17 @@ class GivenData(AbstractTask, kind="given_data"):
             dim = round(train.features.shape[1] ** 0.5)
             context = 0
             if dim * dim != train.features.shape[1]:
-                raise IclearnError(f"cubic features come in dim² columns; {train.features.shape[1]} is no square")
+                raise IclearnError(
+                    f"cubic features come in dim² columns; {train.features.shape[1]} is no square"
+                )
             if prefixes:
                 raise IclearnError("training on all prefixes needs tokens; this dataset holds features only")
         else:
             dim, context = train.x.shape[2], train.x.shape[1] - 1
             if prefixes and train.labels is None:
-                raise IclearnError("training on all prefixes needs the true label of every token: add `y_all`")
+                raise IclearnError(
+                    "training on all prefixes needs the true label of every token: add `y_all`"
+                )
         for name, test in dataset.tests.items():
             if type(test) is not type(train):
                 raise IclearnError(f"test set {name} must be of the same form as the training set")
@@ -147,7 +151,9 @@ class ArraySource(AbstractSource):
     def prefix_block(self, index: Array, context: Array | int) -> Batch:
         x, y, labels = self.x[index], self.y[index], self.labels[index]
         mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
-        return Batch(Prompt(x[:, :-1], y[:, :-1], x[:, context], mask), labels[:, context], self.weight[index])
+        return Batch(
+            Prompt(x[:, :-1], y[:, :-1], x[:, context], mask), labels[:, context], self.weight[index]
+        )
 
 
 class FeatureSource(AbstractSource):

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
@@ -58,19 +58,29 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             if value < 1:
                 raise IclearnError(f"{name} must be at least 1, not {value}")
         if self.num_prompts is not None and self.num_prompts < 1:
-            raise IclearnError(f"num_prompts must be at least 1 (or None for infinitely many), not {self.num_prompts}")
+            raise IclearnError(
+                f"num_prompts must be at least 1 (or None for infinitely many), not {self.num_prompts}"
+            )
         if not 0 <= self.in_context <= 1:
-            raise IclearnError(f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}")
+            raise IclearnError(
+                f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}"
+            )
         if not self.noise >= 0:
             raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
         if self.prior_mean is not None and len(self.prior_mean) != self.dim:
             raise IclearnError(f"the prior mean has {len(self.prior_mean)} entries for dim {self.dim}")
         if self.in_context < 1 and (self.prior_mean is not None or self.prior_covariance is not None):
-            raise IclearnError("a prior over task vectors needs in_context = 1: the mix has its own fixed task vector")
+            raise IclearnError(
+                "a prior over task vectors needs in_context = 1: the mix has its own fixed task vector"
+            )
         if self.whiten and self.in_context < 1:
-            raise IclearnError("task vectors can be whitened only where every prompt has its own (in_context = 1)")
+            raise IclearnError(
+                "task vectors can be whitened only where every prompt has its own (in_context = 1)"
+            )
         if self.prefixes and self.in_context == 0:
-            raise IclearnError("prefixes need labels that follow the task; with in_context = 0 they are noise")
+            raise IclearnError(
+                "prefixes need labels that follow the task; with in_context = 0 they are noise"
+            )
         if self.whiten and self.num_prompts is not None and self.num_prompts <= self.dim:
             raise IclearnError(f"whitening needs more than {self.dim} prompts, not {self.num_prompts}")
         self.covariance.values(self.dim)  # refuses spectra that do not fit
@@ -117,14 +127,16 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             w_mean=jnp.asarray(np.zeros((self.dim, self.out_dim))),
             w_whitener=jnp.asarray(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
             num_prompts=count,
-            num_random=int(count * self._fraction(which)),
+            num_random=jnp.asarray(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
             dtype=jnp.dtype(dtype).name,
         )
         whiten = self._fraction(which) == 1 and (self.whiten or (self.in_context < 1 and which == IN_CONTEXT))
         return raw.corrected(centre=self.centre, whiten=whiten) if self.centre or whiten else raw
 
-    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
+    def fresh(
+        self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any
+    ) -> Batch | FeatureBatch:
         drawn = self.replace(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
         drawn = eqx.tree_at(lambda s: s.key, drawn, key)
         return drawn.everything(self.context_len if self.prefixes else 0)
@@ -156,8 +168,8 @@ class RegressionSource(AbstractSource):
     x_mean: Float[Array, "tokens dim"]
     w_mean: Float[Array, "dim output"]
     w_whitener: Float[Array, "output dim dim"]
+    num_random: Int[Array, ""]
     num_prompts: int = eqx.field(static=True)
-    num_random: int = eqx.field(static=True)
     noise_labels: bool = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
 

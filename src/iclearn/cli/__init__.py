@@ -1,0 +1,58 @@
+"""The `iclearn` command. Each subcommand is a thin wrapper over one library function, imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..core.errors import IclearnError
+
+COMMANDS = {
+    "train": "train attention on in-context regression (takes the command lines of linattn-icl)",
+    "show": "print and plot a stored run",
+    "list": "list stored runs",
+}
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: iclearn COMMAND [options]",
+            "",
+            "The theory of in-context learning in attention: exact training, closed forms, verdicts.",
+            "",
+            *lines,
+            "",
+            "`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version.",
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if words[0] == "--version":
+        print(f"iclearn {__version__}")
+        return 0
+    from .parsing import complain
+
+    name = words[0]
+    if name not in COMMANDS:
+        return complain("iclearn", f"unknown command {name!r}; commands are {', '.join(COMMANDS)}")
+    command = importlib.import_module(f".{name}", __package__)
+    try:
+        return command.run(words[1:])
+    except IclearnError as error:
+        return complain(f"iclearn {name}", str(error))
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+    except KeyboardInterrupt:
+        print(f"iclearn {name}: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,56 @@
+"""`iclearn list`: the runs in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .parsing import parse
+
+
+@dataclass(frozen=True)
+class ListArgs:
+    """List stored runs, newest first."""
+
+    out: Path = Path("runs")
+    """Folder of stored runs."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(argv: Sequence[str]) -> int:
+    args = parse(ListArgs, argv, "iclearn list")
+    import json
+
+    from ..store.runs import Store
+
+    runs = Store(args.out).list()
+    if args.json:
+        print(json.dumps([{**vars(s), "path": str(s.path)} for s in runs], indent=2))
+        return 0
+    if not runs:
+        print(f"no runs in {args.out}")
+        return 0
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    table = Table(
+        Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created"
+    )
+    for s in runs:
+        model, task = s.recipe["model"], s.recipe["task"]
+        softmax = " softmax" if model["softmax"] else ""
+        table.add_row(
+            s.run_id,
+            f"{model['family']}{softmax} H={model['num_heads']} R={model['rank']}",
+            f"D={task['dim']} N={task['context_len']} P={task['num_prompts'] or '∞'}",
+            str(s.steps),
+            f"{s.final_loss:.6f}",
+            s.status,
+            s.engine,
+            s.created,
+        )
+    console = Console()
+    (console if console.is_terminal else Console(width=140)).print(table)
+    return 0

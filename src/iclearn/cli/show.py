@@ -1,0 +1,85 @@
+"""`iclearn show RUN`: what a stored run is, and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from .parsing import parse
+
+
+@dataclass(frozen=True)
+class ShowArgs:
+    """Print a stored run, and draw it."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """Name of the run (its first digits are enough) or path of its folder."""
+    out: Path = Path("runs")
+    """Folder of stored runs."""
+    plot: Path | None = None
+    """Draw into this file instead of a window."""
+    export: Path | None = None
+    """Write the curve to this .csv, .nc or .txt file."""
+    values: bool = False
+    """Draw the value weights of the heads too."""
+    json: bool = False
+    """Print the provenance as JSON and draw nothing."""
+
+
+def run(argv: Sequence[str]) -> int:
+    args = parse(ShowArgs, argv, "iclearn show")
+    import json
+
+    from ..core.trace import Trace
+    from ..store.runs import Store
+
+    path = Store(args.out).find(args.run)
+    trace = Trace.load(path)
+    if args.json:
+        facts = {"status": trace.status.label, "final_loss": trace.final_loss, **trace.provenance}
+        print(json.dumps(facts, indent=2, sort_keys=True))
+        return 0
+    from ..report.curves import run_figure, theory_levels
+    from ..report.style import figure_style, save_figure, show_figure
+
+    for name, value in facts_of(trace):
+        print(f"{name:<10} {value}")
+    levels = theory_levels(trace)
+    if levels is not None:
+        print(f"{'theory':<10} L(M_m): {', '.join(f'{level:.4f}' for level in levels)}")
+    if args.export is not None:
+        print(f"curve written to {trace.export(args.export)}")
+    with figure_style():
+        figure = run_figure(trace, values=args.values)
+        if args.plot is not None:
+            print(f"figure written to {save_figure(figure, args.plot)}")
+        else:
+            written = show_figure(figure, Path(f"{trace.run_id}.png"))
+            if written is not None:
+                print(f"no display here: figure written to {written}")
+    return 0
+
+
+def facts_of(trace) -> list[tuple[str, object]]:
+    recipe, made = trace.provenance["recipe"], trace.provenance
+    task, model, optimiser = recipe["task"], recipe["model"], recipe["optimiser"]
+    prompts = task["num_prompts"] if task["num_prompts"] is not None else "infinitely many"
+    rank = f", rank {model['rank']}" if "separate" in model["family"] or model["family"] == "conv" else ""
+    return [
+        ("run", trace.run_id),
+        ("status", trace.sentence),
+        (
+            "loss",
+            f"{float(trace.loss[0]):.6f} at step 0, {trace.final_loss:.6f} at step {len(trace.loss) - 1}",
+        ),
+        ("task", f"dim {task['dim']}, context {task['context_len']}, prompts {prompts}"),
+        ("model", f"{model['family']}, heads {model['num_heads']}{rank}, normalize {model['normalize']}"),
+        ("optimiser", f"{optimiser['rule']}, lr {optimiser['lr']:g}, init {recipe['init']['scale']:g}"),
+        ("engine", f"{made['engine']}, {made['dtype']}, seed {made['seed']}"),
+        ("made", f"{made['created']} by iclearn {made['iclearn']}, jax {made['jax']} on {made['device']}"),
+        ("seconds", f"{made['wall_seconds']:.2f} in all, {made['compile_seconds']:.2f} compiling"),
+    ]

@@ -1,0 +1,151 @@
+"""The Lab: where figures get their data. Stored once, never computed twice, and every fact noted for the card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import IclearnError
+from ..core.recipe import Recipe
+from ..core.trace import Trace
+from ..store.runs import Store
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass
+class Facts:
+    """What a figure's data cost and consists of, noted while it was collected."""
+
+    runs: list[str] = field(default_factory=list)
+    recipes: list[dict[str, Any]] = field(default_factory=list)
+    datasets: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    simulated_seconds: float = 0.0
+    reused: int = 0
+    peak_memory_mb: float = 0.0
+    devices: list[str] = field(default_factory=list)
+
+
+class Lab:
+    """Runs recipes and keeps datasets for one paper under one folder.
+
+    Args:
+        root: folder of the stored runs and datasets.
+        seeds: how many seeds a figure with random starts uses.
+        offline: never simulate (``--draw-only``); missing data is an error that says what to run.
+        workers: recipes run side by side (None: one per core).
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        seeds: int = 6,
+        offline: bool = False,
+        workers: int | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        if seeds < 1:
+            raise IclearnError(f"the number of seeds must be at least 1, not {seeds}")
+        self.root = Path(root)
+        self.store = Store(self.root / "runs")
+        self.num_seeds = seeds
+        self.offline = offline
+        self.workers = workers or os.cpu_count() or 1
+        self.progress = progress
+        self.facts = Facts()
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of a figure: 0, 1, 2, … in order, never chosen."""
+        return range(self.num_seeds)
+
+    def say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
+
+    def run(self, recipes: Sequence[Recipe]) -> list[Trace]:
+        """The traces of these recipes, in order: stored ones reused, the others simulated side by side."""
+        begin = time.perf_counter()
+        done = 0
+
+        def one(recipe: Recipe) -> Trace:
+            nonlocal done
+            trace = self.store.get(recipe)
+            if trace is not None:
+                self.facts.reused += 1
+            elif self.offline:
+                raise IclearnError(
+                    f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only"
+                )
+            else:
+                trace = self.store.run(recipe)
+                self.facts.simulated_seconds += trace.provenance["wall_seconds"]
+            done += 1
+            self.say(f"{done}/{len(recipes)} runs")
+            return trace
+
+        if self.workers > 1 and len(recipes) > 1 and not self.offline:
+            with ThreadPoolExecutor(self.workers) as pool:
+                traces = list(pool.map(one, recipes))
+        else:
+            traces = [one(recipe) for recipe in recipes]
+        for recipe, trace in zip(recipes, traces, strict=True):
+            self.facts.runs.append(trace.run_id)
+            self.facts.recipes.append(recipe.to_dict())
+            device = trace.provenance["device"]
+            if device not in self.facts.devices:
+                self.facts.devices.append(device)
+        self._note(begin)
+        return traces
+
+    def dataset(self, name: str, parameters: dict[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
+        """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""
+        import xarray as xr
+
+        begin = time.perf_counter()
+        text = json.dumps(parameters, sort_keys=True)
+        digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
+        path = self.root / "data" / f"{name}-{digest}.zarr"
+        if path.is_dir():
+            self.facts.reused += 1
+            found = xr.open_zarr(path, consolidated=False).load()
+        elif self.offline:
+            raise IclearnError(f"dataset {name} is not stored yet: reproduce once without --draw-only")
+        else:
+            self.say(name)
+            found = compute().assign_attrs(parameters=text)
+            temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                found.to_zarr(temporary, mode="w", consolidated=False)
+                os.rename(temporary, path)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+            found = xr.open_zarr(path, consolidated=False).load()
+            self.facts.simulated_seconds += time.perf_counter() - begin
+        self.facts.datasets.append(path.name)
+        self._note(begin)
+        return found
+
+    def _note(self, begin: float) -> None:
+        self.facts.seconds += time.perf_counter() - begin
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.facts.peak_memory_mb = max(self.facts.peak_memory_mb, kilobytes / 1024)
+
+    def fresh_facts(self) -> Facts:
+        """Hand over the facts noted so far and begin a new page."""
+        facts, self.facts = self.facts, Facts()
+        return facts

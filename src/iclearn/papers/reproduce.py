@@ -1,0 +1,94 @@
+"""Reproduce a paper: collect the data of its figures, judge every claim, keep verdicts and facts beside them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import IclearnError
+from .base import Figure, Paper, Verdict
+from .lab import Lab
+
+PAPERS = ("zhang2025",)
+
+
+@dataclass(frozen=True)
+class FigureResult:
+    """A figure collected and judged."""
+
+    figure: Figure
+    data: Any
+    verdicts: list[Verdict]
+    facts: dict[str, Any]
+
+
+def load_paper(name: str) -> Paper:
+    if name not in PAPERS:
+        raise IclearnError(f"unknown paper {name!r}; papers are {', '.join(PAPERS)}")
+    return importlib.import_module(f".{name}", __package__).PAPER
+
+
+def collect(
+    paper: Paper,
+    figures: Sequence[str],
+    out: Path,
+    *,
+    seeds: int = 6,
+    draw_only: bool = False,
+    workers: int | None = None,
+    progress: Callable[[str, str], None] | None = None,
+) -> list[FigureResult]:
+    """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
+
+    Verdicts of figures not asked for this time are kept from earlier runs.
+    """
+    chosen = [paper.figure(name) for name in figures] or list(paper.figures)
+    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers)
+    results = []
+    for figure in chosen:
+        lab.progress = None if progress is None else lambda text, f=figure: progress(f.id, text)
+        begin = time.perf_counter()
+        data = figure.collect(lab)
+        verdicts = figure.judge(paper.id, data)
+        facts = {**asdict(lab.fresh_facts()), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
+        results.append(FigureResult(figure, data, verdicts, facts))
+        _remember(paper, results[-1], out)
+    return results
+
+
+def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
+    """Merge one figure's verdicts and facts into the files, in the order of the paper."""
+    order = {figure.id: i for i, figure in enumerate(paper.figures)}
+    verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] != result.figure.id]
+    verdicts += [v.to_dict() for v in result.verdicts]
+    write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
+    facts = read_json(out / "facts.json", {})
+    before = facts.get(result.figure.id)
+    if before and result.facts["simulated_seconds"] < 0.1 * before["simulated_seconds"]:
+        # data was reused: what it cost is what it cost when it was made
+        for name in ("simulated_seconds", "total_seconds", "peak_memory_mb"):
+            result.facts[name] = before[name]
+    facts[result.figure.id] = result.facts
+    write_json(out / "facts.json", facts)
+
+
+def read_json(path: Path, default: Any) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return default
+    except json.JSONDecodeError:
+        raise IclearnError(f"{path} is damaged: remove it and reproduce again") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+    os.replace(temporary, path)

@@ -1,0 +1,83 @@
+"""One look for every figure: readable in a talk, in print, and in grey."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import IclearnError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which people with colour-vision deficiencies tell apart, ordered by lightness.
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+FORMATS = ("png", "pdf", "svg")
+
+_SETTINGS: dict[str, Any] = {
+    "figure.figsize": (6.0, 4.0),
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.constrained_layout.use": True,
+    "font.size": 12,
+    "axes.titlesize": 12,
+    "axes.labelsize": 12,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "iclearn",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Matplotlib settings for everything drawn inside the block."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}):
+        yield
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format its name ends in, whole or not at all."""
+    allowed = figure.canvas.get_supported_filetypes()
+    ending = path.suffix.lstrip(".").lower()
+    if ending not in allowed:
+        raise IclearnError(
+            f"cannot draw {path.name}: the name must end in one of {', '.join(sorted(allowed))}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}.partial.{ending}")
+    stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    try:
+        figure.savefig(temporary, metadata=stamp)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def has_display() -> bool:
+    """Whether a window can be opened here."""
+    if sys.platform.startswith(("win", "darwin")):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def show_figure(figure: Figure, fallback: Path) -> Path | None:
+    """Open a window; without a display write `fallback` and return where it is."""
+    import matplotlib.pyplot as plt
+
+    if has_display() and plt.get_backend().lower() not in ("agg", "pdf", "svg", "ps", "cairo"):
+        plt.show()
+        return None
+    return save_figure(figure, fallback)
