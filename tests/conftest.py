@@ -12,9 +12,7 @@ os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="iclearn-test-ca
 
 from jaxtyping import install_import_hook
 
-install_import_hook(
-    ["iclearn.core", "iclearn.tasks", "iclearn.models", "iclearn.engines"], "beartype.beartype"
-)
+install_import_hook(["iclearn.core", "iclearn.tasks", "iclearn.models", "iclearn.engines"], "beartype.beartype")
 
 import numpy as np
 import pytest

@@ -13,6 +13,8 @@ COMMANDS = {
     "train": "train attention on in-context regression (takes the command lines of linattn-icl)",
     "show": "print and plot a stored run",
     "list": "list stored runs",
+    "theory": "print what a paper's theory predicts for any sizes",
+    "reproduce": "reproduce a paper: figures, and a verdict for every claim",
 }
 
 

@@ -35,9 +35,7 @@ def run(argv: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Column, Table
 
-    table = Table(
-        Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created"
-    )
+    table = Table(Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created")
     for s in runs:
         model, task = s.recipe["model"], s.recipe["task"]
         softmax = " softmax" if model["softmax"] else ""

@@ -63,9 +63,7 @@ def expand_flags(argv: Sequence[str], fields: Sequence[str], aliases: Mapping[st
     return expanded
 
 
-def parse(
-    cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str, str] | None = None
-) -> ArgsT:
+def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str, str] | None = None) -> ArgsT:
     """Read a command line into `cls`. Bad input raises `UsageError` with one line; --help prints and exits 0."""
     fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -77,9 +75,7 @@ def parse(
         with contextlib.redirect_stderr(captured), contextlib.redirect_stdout(captured):
             return tyro.cli(cls, prog=prog, args=words, config=config)
     except SystemExit as stop:
-        raise UsageError(
-            _one_line(captured.getvalue()) or f"could not read the command line ({stop.code})"
-        ) from None
+        raise UsageError(_one_line(captured.getvalue()) or f"could not read the command line ({stop.code})") from None
 
 
 def _one_line(text: str) -> str:

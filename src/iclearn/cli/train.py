@@ -183,9 +183,7 @@ def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
     if args.cubic_feat and args.softmax:
         raise IclearnError("cubic features have no tokens for a softmax: drop --cubic_feat or --softmax")
     if args.cubic_feat and family != "mlp":
-        raise IclearnError(
-            f"cubic features are what the mlp model reads; {args.model} reads tokens: drop --cubic_feat"
-        )
+        raise IclearnError(f"cubic features are what the mlp model reads; {args.model} reads tokens: drop --cubic_feat")
     dataset = dataset_from(read_npz(args.dataset)) if args.dataset is not None else None
     task = GivenData.of(dataset, prefixes=args.vary_len) if dataset is not None else regression_task(args)
     heads, rank, weights, digest = args.heads or 1, args.rank or 1, None, ""
@@ -203,9 +201,7 @@ def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
         heads = have
         if "key" in weights:
             if args.rank not in (None, weights["key"].shape[1]):
-                raise IclearnError(
-                    f"--rank {args.rank}, but {args.weights.name} has rank {weights['key'].shape[1]}"
-                )
+                raise IclearnError(f"--rank {args.rank}, but {args.weights.name} has rank {weights['key'].shape[1]}")
             rank = weights["key"].shape[1]
         digest = weights_digest(weights)
     if family in ("merged", "merged_reduced", "mlp"):
@@ -259,9 +255,7 @@ def regression_task(args: TrainArgs):
             )
         covariance = Covariance(args.covariance, tuple(args.covariance_parameters))
     if args.context is None and args.seq_len < 2:
-        raise IclearnError(
-            f"--seq-len must be at least 2 (one context token and the query), not {args.seq_len}"
-        )
+        raise IclearnError(f"--seq-len must be at least 2 (one context token and the query), not {args.seq_len}")
     public = prompts is not None and not args.raw_data
     return LinearRegression(
         dim=dim,

@@ -36,7 +36,7 @@ def compile_cache_dir() -> Path | None:
 
 def _use_compile_cache() -> None:
     folder = compile_cache_dir()
-    if folder is None or jax.config.jax_compilation_cache_dir:
+    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,10 +64,10 @@ class CompileTime:
 _meters: list[CompileTime] = []
 
 
-def _on_duration(event: str, seconds: float, **_: object) -> None:
+def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/"):
         for meter in _meters:
-            meter.seconds += seconds
+            meter.seconds += duration_secs
             meter.programs += event.endswith("backend_compile_duration")
 
 

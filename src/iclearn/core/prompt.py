@@ -41,7 +41,7 @@ class Batch(eqx.Module):
 
     prompt: Prompt
     target: Float[Array, "prompts output"]
-    weight: Float[Array, "prompts"]
+    weight: Float[Array, " prompts"]
 
 
 class FeatureBatch(eqx.Module):
@@ -49,7 +49,7 @@ class FeatureBatch(eqx.Module):
 
     features: Float[Array, "prompts feature"]
     target: Float[Array, "prompts output"]
-    weight: Float[Array, "prompts"]
+    weight: Float[Array, " prompts"]
 
 
 def full_prompt(

@@ -39,9 +39,7 @@ class Optimiser(Spec, kind="optimiser"):
         if self.batch_size is not None and self.batch_size < 1:
             raise IclearnError(f"the batch size must be at least 1, not {self.batch_size}")
         if self.batch_size is not None and self.rule in ("gd", "flow"):
-            raise IclearnError(
-                f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam"
-            )
+            raise IclearnError(f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ def stream(seed: int | Array, name: str) -> PRNGKeyArray:
     return _stream(seed, zlib.crc32(name.encode()) & 0x7FFFFFFF)
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype | type) -> Float[Array, "..."]:
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, ...]:
     """Standard normals drawn in float32 and cast, so that float32 and float64 runs see the same prompts."""
     return jax.random.normal(key, shape, jnp.float32).astype(dtype)
 
@@ -34,9 +35,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype | type)
 @functools.partial(jax.jit, static_argnums=1)
 def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Several arrays of standard normals in double precision, for weights: one compiled program for all."""
-    return tuple(
-        jax.random.normal(jax.random.fold_in(key, i), shape, jnp.float64) for i, shape in enumerate(shapes)
-    )
+    return tuple(jax.random.normal(jax.random.fold_in(key, i), shape, jnp.float64) for i, shape in enumerate(shapes))
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -110,9 +110,7 @@ class Trace:
             attrs = data.attrs
             found = attrs.pop("iclearn_format")
         except Exception as error:
-            raise IclearnError(
-                f"{path} is not a stored run: {type(error).__name__}: {error}".split("\n")[0]
-            ) from None
+            raise IclearnError(f"{path} is not a stored run: {type(error).__name__}: {error}".split("\n")[0]) from None
         if found != FORMAT:
             raise IclearnError(f"{path} has format {found}; this version of iclearn reads format {FORMAT}")
         status = Status[attrs.pop("status").upper()]
@@ -129,9 +127,7 @@ class Trace:
         path = Path(path)
         columns = [("loss", self.data["loss"].values)]
         if "test_loss" in self.data:
-            columns += [
-                (str(t), self.data["test_loss"].sel(test_set=t).values) for t in self.data["test_set"].values
-            ]
+            columns += [(str(t), self.data["test_loss"].sel(test_set=t).values) for t in self.data["test_set"].values]
         if path.suffix not in (".csv", ".nc", ".txt"):
             raise IclearnError(f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
         path.parent.mkdir(parents=True, exist_ok=True)

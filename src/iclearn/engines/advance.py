@@ -34,7 +34,7 @@ class State(eqx.Module):
 class Chunk(eqx.Module):
     """What one call of the loop recorded; only the first stop − start entries count."""
 
-    loss: Float[Array, "step"]
+    loss: Float[Array, " step"]
     test_loss: Float[Array, "step test_set"]
     weights: dict[str, Array]
 
@@ -66,7 +66,7 @@ def advance(
         now, chunk = carry
         step_key = jax.random.fold_in(key, step) if engine.stochastic else key
         loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
-        updates, optimiser = transformation.update(gradient, now.optimiser, now.model)
+        updates, optimiser = transformation.update(gradient, now.optimiser, now.model)  # type: ignore[arg-type]
         chunk = Chunk(chunk.loss.at[step - start].set(loss), chunk.test_loss, chunk.weights)
         if num_tests:
             tests = chunk.test_loss.at[step - start].set(engine.test_losses(now.model))
@@ -84,9 +84,7 @@ def advance(
 
 
 @eqx.filter_jit
-def advance_flow(
-    engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]
-) -> tuple[State, Chunk]:
+def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]) -> tuple[State, Chunk]:
     """FLOW_STEPS steps of gradient flow, τẆ = −½ ∂L/∂W, read at t/τ = 2·lr·step where gradient descent would be.
 
     Every call integrates anew from its first point, so a resumed run repeats the same numbers.

@@ -49,9 +49,7 @@ def prepare(
             )
         task = task.bind(dataset)
     elif dataset is not None:
-        raise IclearnError(
-            "a dataset was given, but the recipe's task draws its own: use GivenData.of(dataset)"
-        )
+        raise IclearnError("a dataset was given, but the recipe's task draws its own: use GivenData.of(dataset)")
     dtype = jnp.dtype(recipe.dtype)
     if recipe.init.scheme == "given":
         if weights is None:
@@ -90,9 +88,7 @@ def _build(
     if name == "samples":
         return samples_engine(task, batch_size, recipe.seed, dtype)
     if features is None:
-        raise MissingClosedForm(
-            f"engine {name} needs a linear model: for softmax attention use engine samples"
-        )
+        raise MissingClosedForm(f"engine {name} needs a linear model: for softmax attention use engine samples")
     if batch_size is not None:
         raise IclearnError(
             f"engine {name} uses every prompt at each step; with batch size {batch_size} use engine samples"

@@ -79,9 +79,7 @@ class Moments(eqx.Module):
 @eqx.filter_jit
 def stream_moments(source: AbstractSource, features: FeatureMap, out_dim: int, contexts: int) -> Moments:
     """Moments over all blocks of a source; with ``contexts`` > 0 averaged over the prefixes of 1..contexts pairs."""
-    zero = Moments(
-        jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(())
-    )
+    zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
 
     def add(index: Array, total: Moments) -> Moments:
         if contexts == 0:
@@ -112,7 +110,7 @@ class MomentsEngine(AbstractEngine[AbstractFeatureModel]):
     def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
         return self.train(model.coefficients())
 
-    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, "test_set"]:
+    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
         if not self.tests:
             return jnp.zeros((0,), self.train.constant.dtype)
         coefficients = model.coefficients()

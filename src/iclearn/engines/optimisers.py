@@ -20,8 +20,12 @@ class Hyper(eqx.Module):
 
     @staticmethod
     def of(optimiser: Optimiser, dtype: str) -> Hyper:
-        numbers = (optimiser.lr, optimiser.momentum, optimiser.weight_decay)
-        return Hyper(*(jnp.asarray(v, dtype) for v in numbers), optimiser.rule)
+        return Hyper(
+            jnp.asarray(optimiser.lr, dtype),
+            jnp.asarray(optimiser.momentum, dtype),
+            jnp.asarray(optimiser.weight_decay, dtype),
+            optimiser.rule,
+        )
 
     def transformation(self) -> optax.GradientTransformation:
         match self.rule:

@@ -41,7 +41,7 @@ class PopulationEngine(AbstractEngine[AbstractFeatureModel]):
     def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
         return form_loss(self.train, model.cubic_coefficients())
 
-    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, "test_set"]:
+    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
         w = model.cubic_coefficients()
         losses = [form_loss(form, w) for form in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), w.dtype)

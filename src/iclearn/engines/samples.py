@@ -48,7 +48,7 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
         weight = chosen.weight * (total / self.batch_size)
         return batch_loss(model, eqx.tree_at(lambda b: b.weight, chosen, weight))
 
-    def test_losses(self, model: AbstractModel) -> Float[Array, "test_set"]:
+    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
         losses = [batch_loss(model, test) for test in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), self.train.target.dtype)
 
@@ -72,7 +72,7 @@ class FreshEngine(AbstractEngine[AbstractModel]):
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         return batch_loss(model, self.task.fresh(self.seed, key, self.batch_size, self.dtype))
 
-    def test_losses(self, model: AbstractModel) -> Float[Array, "test_set"]:
+    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
         losses = [batch_loss(model, test) for test in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), self.dtype)
 
@@ -80,9 +80,7 @@ class FreshEngine(AbstractEngine[AbstractModel]):
         return None
 
 
-def samples_engine(
-    task: AbstractTask, batch_size: int | None, seed: int, dtype: Any
-) -> SamplesEngine | FreshEngine:
+def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype: Any) -> SamplesEngine | FreshEngine:
     """The whole training set in memory, or fresh prompts where the task has infinitely many."""
     tests = tuple(task.source(seed, dtype, which).everything() for which in task.tests)
     if task.num_prompts is None:

@@ -26,7 +26,7 @@ def attend(
     *,
     softmax: bool,
     normalize: Normalize,
-) -> Float[Array, "output"]:
+) -> Float[Array, " output"]:
     """The query's row of attention: score of each token = direction · token, then the sum of its values.
 
     The softmax of the public code runs over all tokens, the query's own included, and is not scaled.
@@ -55,7 +55,7 @@ class MergedAttention(AbstractFeatureModel):
 
     axes: ClassVar = {"value": ("head", "output", "entry"), "kq": ("head", "input", "entry")}
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         directions = jnp.einsum("hje,j->he", self.kq, prompt.query)
         return attend(prompt, directions, self.value, softmax=self.softmax, normalize=self.normalize)
 
@@ -95,7 +95,7 @@ class SeparateAttention(AbstractFeatureModel):
         "query": ("head", "rank", "input"),
     }
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         directions = jnp.einsum("hre,hr->he", self.key, self.query @ prompt.query)
         return attend(prompt, directions, self.value, softmax=self.softmax, normalize=self.normalize)
 

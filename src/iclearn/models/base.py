@@ -21,7 +21,7 @@ class AbstractModel(eqx.Module):
     axes: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @abstractmethod
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]: ...
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]: ...
 
     def weights(self) -> dict[str, Array]:
         return {name: getattr(self, name) for name in self.axes}

@@ -43,7 +43,7 @@ class FeatureMap:
     def size(self) -> int: ...
 
     @abstractmethod
-    def __call__(self, prompt: Prompt) -> Float[Array, "feature"]: ...
+    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class GramQuery(FeatureMap):
     def size(self) -> int:
         return len(self.pairs[0]) * self.dim
 
-    def __call__(self, prompt: Prompt) -> Float[Array, "feature"]:
+    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
         tokens = prompt.tokens()
         gram = tokens.T @ tokens * attention_scale(self.normalize, prompt.num_context())
         return jnp.outer(gram[self.pairs], prompt.query).ravel()
@@ -82,9 +82,7 @@ class Cubic(FeatureMap):
     def size(self) -> int:
         return self.out_dim * self.dim**2
 
-    def __call__(self, prompt: Prompt) -> Float[Array, "feature"]:
+    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
         labels = prompt.y * prompt.mask[:, None]
-        beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(
-            self.normalize, prompt.num_context()
-        )
+        beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(self.normalize, prompt.num_context())
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()

@@ -60,8 +60,6 @@ def draw_separate(
     return SeparateAttention(value, keys, queries, softmax, normalize)
 
 
-def draw_mlp(
-    key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init, normalize: Normalize
-) -> CubicMLP:
+def draw_mlp(key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init, normalize: Normalize) -> CubicMLP:
     second, first = standard_normals(key, ((out_dim, width), (width, out_dim * dim**2)))
     return CubicMLP(init.scale * first, init.scale * second, dim, normalize)

@@ -54,7 +54,7 @@ class ReducedMerged(AbstractCubicModel):
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.kq.shape[1], self.value.shape[1], self.normalize
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         beta = _beta(prompt, self.normalize)
         return jnp.einsum("hto,io,hji,j->t", self.value, beta, self.kq, prompt.query)
 
@@ -84,7 +84,7 @@ class ReducedSeparate(AbstractCubicModel):
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.query.shape[2], self.value.shape[1], self.normalize
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         beta = _beta(prompt, self.normalize)
         return jnp.einsum("hto,io,hri,hr->t", self.value, beta, self.key, self.query @ prompt.query)
 
@@ -110,7 +110,7 @@ class CubicMLP(AbstractCubicModel):
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.dim, self.second.shape[0], self.normalize
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         return self.second @ (self.first @ self.feature_map(prompt))
 
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
@@ -121,7 +121,7 @@ class CubicMLP(AbstractCubicModel):
 class ConvSum(AbstractCubicModel):
     """Σ_i v_i q_iᵀ K_i z, K_i = I_D ⊗ k_iᵀ: the kernel k_i slides over z in strides of D (one output)."""
 
-    value: Float[Array, "head"]
+    value: Float[Array, " head"]
     key: Float[Array, "head rank dim"]
     query: Float[Array, "head rank dim"]
     normalize: Normalize = eqx.field(static=True, default="none")
@@ -135,7 +135,7 @@ class ConvSum(AbstractCubicModel):
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.query.shape[2], 1, self.normalize
 
-    def predict(self, prompt: Prompt) -> Float[Array, "output"]:
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         heads, rank, dim = self.key.shape
         z = self.feature_map(prompt)[None, None, :]
         kernels = self.key.reshape(heads * rank, 1, dim)

@@ -87,9 +87,7 @@ class Attention(Spec, kind="attention"):
             raise IclearnError("this recipe starts from given weights: pass them as weights=")
         key = stream(seed, "init")
         if self.family == "mlp" and task.out_dim > 1:
-            model: AbstractFeatureModel = draw_mlp(
-                key, task.dim, task.out_dim, self.num_heads, init, self.normalize
-            )
+            model: AbstractFeatureModel = draw_mlp(key, task.dim, task.out_dim, self.num_heads, init, self.normalize)
         elif self.family in ("merged", "merged_reduced", "mlp"):
             merged = draw_merged(
                 key,
@@ -101,9 +99,7 @@ class Attention(Spec, kind="attention"):
                 normalize=self.normalize,
             )
             reduced = merged.reduced()
-            model = {"merged": lambda: merged, "merged_reduced": lambda: reduced, "mlp": reduced.as_mlp}[
-                self.family
-            ]()
+            model = {"merged": lambda: merged, "merged_reduced": lambda: reduced, "mlp": reduced.as_mlp}[self.family]()
         else:
             separate = draw_separate(
                 key, task.dim, task.out_dim, self.num_heads, self.rank, init,
@@ -130,18 +126,14 @@ class Attention(Spec, kind="attention"):
             static["dim"] = dim
         return cls(**{name: jnp.asarray(weights[name]) for name in cls.axes}, **static)
 
-    def from_arrays(
-        self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any
-    ) -> AbstractFeatureModel:
+    def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractFeatureModel:
         """The model with weights brought by the user, shapes checked. See `public_weights` for files."""
         self.check(task.dim, task.out_dim)
         template = self.initial(task, Init(), 0, dtype)
         for name, weight in template.weights().items():
             given = np.asarray(arrays[name]) if name in arrays else None
             if given is None:
-                raise IclearnError(
-                    f"weights of a {self.family} model are {', '.join(template.axes)}; missing {name}"
-                )
+                raise IclearnError(f"weights of a {self.family} model are {', '.join(template.axes)}; missing {name}")
             if given.shape != weight.shape:
                 raise IclearnError(
                     f"weight {name} has shape {given.shape}, this model and task need {tuple(weight.shape)} "

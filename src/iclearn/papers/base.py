@@ -1,7 +1,7 @@
 """Figures, claims and verdicts: what every paper is made of.
 
 A figure collects data (stored, so that drawing and judging never simulate), draws it, and states claims. A claim says
-what the paper says in our words, the number expected, the tolerance and where it comes from; judged, it gives a verdict.
+what the paper says in our words, the number expected, the tolerance and its origin; judged, it gives a verdict.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Claim:
         expected: the number or behaviour expected.
         tolerance: how close is close enough, and why.
         judge: from the figure's data to an Outcome.
-        source: ``paper`` (stated there), ``theory`` (follows from its formulas) or ``ours`` (a finding of this project).
+        source: ``paper`` (stated there), ``theory`` (follows from its formulas) or ``ours`` (found by this project).
         holds: whether the claim should hold; a contradicted claim that should hold makes `reproduce` exit with 1.
     """
 
@@ -135,9 +135,7 @@ def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.8) ->
     if not len(passed):
         return Outcome(measured, "failed")
     fraction = float(np.mean(passed))
-    word: Word = (
-        "reproduced" if fraction >= share else "contradicted" if fraction <= 1 - share else "inconclusive"
-    )
+    word: Word = "reproduced" if fraction >= share else "contradicted" if fraction <= 1 - share else "inconclusive"
     return Outcome(measured, word, len(passed))
 
 
@@ -147,11 +145,7 @@ def judge_close(measured: float, expected: float, tolerance: float, *, seeds: in
         return Outcome(float(measured), "failed", seeds)
     distance = abs(measured - expected)
     word: Word = (
-        "reproduced"
-        if distance <= tolerance
-        else "contradicted"
-        if distance > 3 * tolerance
-        else "inconclusive"
+        "reproduced" if distance <= tolerance else "contradicted" if distance > 3 * tolerance else "inconclusive"
     )
     return Outcome(float(measured), word, seeds)
 

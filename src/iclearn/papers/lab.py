@@ -87,9 +87,7 @@ class Lab:
             if trace is not None:
                 self.facts.reused += 1
             elif self.offline:
-                raise IclearnError(
-                    f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only"
-                )
+                raise IclearnError(f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only")
             else:
                 trace = self.store.run(recipe)
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]

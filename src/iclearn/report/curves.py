@@ -24,9 +24,7 @@ def theory_levels(trace: Trace) -> np.ndarray | None:
     task, model = recipe.task, recipe.model
     if not isinstance(task, LinearRegression) or getattr(model, "softmax", False):
         return None
-    plain = (
-        task.in_context == 1 and task.noise == 0 and task.prior_mean is None and task.prior_covariance is None
-    )
+    plain = task.in_context == 1 and task.noise == 0 and task.prior_mean is None and task.prior_covariance is None
     if not plain or task.prefixes:
         return None
     return np.asarray(saddle_losses(task.covariance.values(task.dim), task.context_len))

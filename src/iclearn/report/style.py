@@ -43,7 +43,8 @@ def figure_style() -> Iterator[None]:
     import matplotlib as mpl
     from cycler import cycler
 
-    with mpl.rc_context({**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}):
+    settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
+    with mpl.rc_context(settings):
         yield
 
 
@@ -52,9 +53,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
     allowed = figure.canvas.get_supported_filetypes()
     ending = path.suffix.lstrip(".").lower()
     if ending not in allowed:
-        raise IclearnError(
-            f"cannot draw {path.name}: the name must end in one of {', '.join(sorted(allowed))}"
-        )
+        raise IclearnError(f"cannot draw {path.name}: the name must end in one of {', '.join(sorted(allowed))}")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}.partial.{ending}")
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)

@@ -1,7 +1,8 @@
 """Datasets and weights brought by the user as .npz files, in the public code's layout or our own.
 
-Datasets: `x` (P, N+1, D+O) tokens [x; y] with the query last, `y_q` (P,) or (P, O), optionally `y_all` (P, N+1) with the
-true label of every token, and test sets `x_iwl`, `y_q_iwl`, `x_icl`, `y_q_icl`. Cubic features: `x` (P, D²), row by row.
+Datasets: `x` (P, N+1, D+O) tokens [x; y] with the query last, `y_q` (P,) or (P, O), optionally `y_all` (P, N+1) with
+the true label of every token, and test sets `x_iwl`, `y_q_iwl`, `x_icl`, `y_q_icl`. Cubic features: `x` (P, D²), rows
+first.
 Weights: merged `weights_kq`, `weights_value` (H, E, E); separate `weights_key`, `weights_query` (H, R, E) and
 `weights_value`; mlp `weights_first` (H, D²), `weights_second` (H,); or the names and shapes a Trace stores.
 """
@@ -94,18 +95,14 @@ def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[st
         if names <= set(own):
             return family, {name: own[name] for name in names}
     wanted = "; ".join(f"{family}: {', '.join(sorted(names))}" for family, names in _PUBLIC.items())
-    raise IclearnError(
-        f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}"
-    )
+    raise IclearnError(f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}")
 
 
 def _from_public(family: str, arrays: Mapping[str, np.ndarray], out_dim: int) -> dict[str, np.ndarray]:
     for name in _PUBLIC[family]:
         expected = {"weights_second": (1, 2), "weights_first": (2,)}.get(name, (3,))
         if arrays[name].ndim not in expected:
-            raise IclearnError(
-                f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}"
-            )
+            raise IclearnError(f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}")
     if family == "mlp":
         second = arrays["weights_second"]
         second = second[None] if second.ndim == 1 else second

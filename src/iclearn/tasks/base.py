@@ -46,9 +46,7 @@ class AbstractSource(eqx.Module):
 
         if contexts == 0:
             return gather(jax.vmap(self.block)(indices))
-        parts = [
-            gather(jax.vmap(lambda i, n=n: self.prefix_block(i, n))(indices)) for n in range(1, contexts + 1)
-        ]
+        parts = [gather(jax.vmap(lambda i, n=n: self.prefix_block(i, n))(indices)) for n in range(1, contexts + 1)]
         whole = jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
         return eqx.tree_at(lambda b: b.weight, whole, whole.weight / contexts)
 
@@ -70,9 +68,7 @@ class AbstractTask(Spec):
         """The prompts of the set `which`, drawn from the streams of `seed`."""
 
     @abstractmethod
-    def fresh(
-        self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any
-    ) -> Batch | FeatureBatch:
+    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         """`batch_size` new prompts, for training that never sees one twice."""
 
     @property

@@ -56,9 +56,7 @@ class Covariance(Spec, kind="covariance"):
         return Covariance("power", (float(exponent),), rotate, trace)
 
     @staticmethod
-    def two_level(
-        num_large: int, ratio: float, *, rotate: bool = True, trace: float | None = 1.0
-    ) -> Covariance:
+    def two_level(num_large: int, ratio: float, *, rotate: bool = True, trace: float | None = 1.0) -> Covariance:
         """`num_large` eigenvalues `ratio` times as large as the others."""
         return Covariance("two_level", (float(num_large), float(ratio)), rotate, trace)
 
@@ -68,9 +66,7 @@ class Covariance(Spec, kind="covariance"):
         return Covariance("spiked", (float(spike),), rotate, trace)
 
     @staticmethod
-    def eigenvalues(
-        values: Sequence[float], *, rotate: bool = False, trace: float | None = None
-    ) -> Covariance:
+    def eigenvalues(values: Sequence[float], *, rotate: bool = False, trace: float | None = None) -> Covariance:
         """Exactly these eigenvalues, in any order."""
         return Covariance("eigenvalues", tuple(float(v) for v in values), rotate, trace)
 
@@ -79,16 +75,12 @@ class Covariance(Spec, kind="covariance"):
         """Exactly this symmetric positive definite matrix."""
         array = np.asarray(entries, float)
         if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
-            raise IclearnError(
-                f"a covariance matrix must be square and symmetric, not of shape {array.shape}"
-            )
+            raise IclearnError(f"a covariance matrix must be square and symmetric, not of shape {array.shape}")
         return Covariance("matrix", tuple(float(v) for v in array.ravel()), False, trace)
 
     def _as_matrix(self, dim: int) -> np.ndarray:
         if len(self.parameters) != dim * dim:
-            raise IclearnError(
-                f"a covariance matrix of {len(self.parameters)} entries does not fit dim {dim}"
-            )
+            raise IclearnError(f"a covariance matrix of {len(self.parameters)} entries does not fit dim {dim}")
         return np.array(self.parameters).reshape(dim, dim)
 
     def values(self, dim: int) -> np.ndarray:
@@ -104,9 +96,7 @@ class Covariance(Spec, kind="covariance"):
             case "two_level":
                 count, ratio = int(self.parameters[0]), self.parameters[1]
                 if not 0 < count < dim:
-                    raise IclearnError(
-                        f"two_level needs between 1 and {dim - 1} large eigenvalues, not {count}"
-                    )
+                    raise IclearnError(f"two_level needs between 1 and {dim - 1} large eigenvalues, not {count}")
                 raw = np.where(ranks <= count, ratio, 1.0)
             case "spiked":
                 raw = np.where(ranks == 1, 1 + self.parameters[0], 1.0)

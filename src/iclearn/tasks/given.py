@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.errors import IclearnError, MissingClosedForm
-from ..core.prompt import Arrays, Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
+from ..core.prompt import Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
 from .base import AbstractSource, AbstractTask
 from .population import LabelLaw
 
@@ -27,7 +27,7 @@ class GivenData(AbstractTask, kind="given_data"):
     out_dim: int
     num_prompts: int | None
     digest: str
-    tests: tuple[str, ...] = ()
+    test_names: tuple[str, ...] = ()
     prefixes: bool = False
 
     @staticmethod
@@ -37,17 +37,13 @@ class GivenData(AbstractTask, kind="given_data"):
             dim = round(train.features.shape[1] ** 0.5)
             context = 0
             if dim * dim != train.features.shape[1]:
-                raise IclearnError(
-                    f"cubic features come in dim² columns; {train.features.shape[1]} is no square"
-                )
+                raise IclearnError(f"cubic features come in dim² columns; {train.features.shape[1]} is no square")
             if prefixes:
                 raise IclearnError("training on all prefixes needs tokens; this dataset holds features only")
         else:
             dim, context = train.x.shape[2], train.x.shape[1] - 1
             if prefixes and train.labels is None:
-                raise IclearnError(
-                    "training on all prefixes needs the true label of every token: add `y_all`"
-                )
+                raise IclearnError("training on all prefixes needs the true label of every token: add `y_all`")
         for name, test in dataset.tests.items():
             if type(test) is not type(train):
                 raise IclearnError(f"test set {name} must be of the same form as the training set")
@@ -57,9 +53,13 @@ class GivenData(AbstractTask, kind="given_data"):
             out_dim=train.y_query.shape[1],
             num_prompts=train.num_prompts,
             digest=dataset.digest,
-            tests=tuple(dataset.tests),
+            test_names=tuple(dataset.tests),
             prefixes=prefixes,
         )
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return self.test_names
 
     def bind(self, dataset: Dataset | None) -> BoundData:
         """This task with its arrays, after checking that they are the ones the recipe means."""
@@ -151,9 +151,7 @@ class ArraySource(AbstractSource):
     def prefix_block(self, index: Array, context: Array | int) -> Batch:
         x, y, labels = self.x[index], self.y[index], self.labels[index]
         mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
-        return Batch(
-            Prompt(x[:, :-1], y[:, :-1], x[:, context], mask), labels[:, context], self.weight[index]
-        )
+        return Batch(Prompt(x[:, :-1], y[:, :-1], x[:, context], mask), labels[:, context], self.weight[index])
 
 
 class FeatureSource(AbstractSource):

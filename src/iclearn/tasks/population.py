@@ -5,7 +5,10 @@ With Λ̂ = (1/N) Σ x_n x_nᵀ of N Gaussian inputs, E[Λ̂ A Λ̂] = ΛAΛ + (
 
 from __future__ import annotations
 
+import functools
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -57,7 +60,7 @@ def quadratic_form(
     laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], num: Float[Array, ""], scale: Float[Array, ""]
 ) -> QuadraticForm:
     """The form for prompts of `num` context pairs, β = scale · Σ_n y_n x_n."""
-    total = scale * num
+    reach = scale * num
     forms = []
     for law in laws:
         task = law.task_moment()
@@ -68,15 +71,11 @@ def quadratic_form(
         constant = jnp.einsum("oioj,ji->", task, cov) / task.shape[0]
         forms.append(
             QuadraticForm(
-                law.weight * total**2 * jnp.swapaxes(second, 1, 2),
-                law.weight * total * cross,
+                law.weight * reach**2 * jnp.swapaxes(second, 1, 2),
+                law.weight * reach * cross,
                 cov,
                 law.weight * constant,
             )
         )
-    return QuadraticForm(
-        sum((f.second for f in forms[1:]), forms[0].second),
-        sum((f.cross for f in forms[1:]), forms[0].cross),
-        cov,
-        sum((f.constant for f in forms[1:]), forms[0].constant),
-    )
+    total = jax.tree.map(lambda *parts: functools.reduce(jnp.add, parts), *forms)
+    return QuadraticForm(total.second, total.cross, cov, total.constant)

@@ -58,29 +58,19 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             if value < 1:
                 raise IclearnError(f"{name} must be at least 1, not {value}")
         if self.num_prompts is not None and self.num_prompts < 1:
-            raise IclearnError(
-                f"num_prompts must be at least 1 (or None for infinitely many), not {self.num_prompts}"
-            )
+            raise IclearnError(f"num_prompts must be at least 1 (or None for infinitely many), not {self.num_prompts}")
         if not 0 <= self.in_context <= 1:
-            raise IclearnError(
-                f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}"
-            )
+            raise IclearnError(f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}")
         if not self.noise >= 0:
             raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
         if self.prior_mean is not None and len(self.prior_mean) != self.dim:
             raise IclearnError(f"the prior mean has {len(self.prior_mean)} entries for dim {self.dim}")
         if self.in_context < 1 and (self.prior_mean is not None or self.prior_covariance is not None):
-            raise IclearnError(
-                "a prior over task vectors needs in_context = 1: the mix has its own fixed task vector"
-            )
+            raise IclearnError("a prior over task vectors needs in_context = 1: the mix has its own fixed task vector")
         if self.whiten and self.in_context < 1:
-            raise IclearnError(
-                "task vectors can be whitened only where every prompt has its own (in_context = 1)"
-            )
+            raise IclearnError("task vectors can be whitened only where every prompt has its own (in_context = 1)")
         if self.prefixes and self.in_context == 0:
-            raise IclearnError(
-                "prefixes need labels that follow the task; with in_context = 0 they are noise"
-            )
+            raise IclearnError("prefixes need labels that follow the task; with in_context = 0 they are noise")
         if self.whiten and self.num_prompts is not None and self.num_prompts <= self.dim:
             raise IclearnError(f"whitening needs more than {self.dim} prompts, not {self.num_prompts}")
         self.covariance.values(self.dim)  # refuses spectra that do not fit
@@ -134,9 +124,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         whiten = self._fraction(which) == 1 and (self.whiten or (self.in_context < 1 and which == IN_CONTEXT))
         return raw.corrected(centre=self.centre, whiten=whiten) if self.centre or whiten else raw
 
-    def fresh(
-        self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any
-    ) -> Batch | FeatureBatch:
+    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         drawn = self.replace(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
         drawn = eqx.tree_at(lambda s: s.key, drawn, key)
         return drawn.everything(self.context_len if self.prefixes else 0)

@@ -1,0 +1,94 @@
+"""`iclearn reproduce PAPER [FIGURE…]`: the paper again, figure by figure, and a verdict for every claim."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from .parsing import parse
+
+
+@dataclass(frozen=True)
+class ReproduceArgs:
+    """Reproduce a paper: train, draw, judge. Data already stored is not computed again."""
+
+    paper: Annotated[str, tyro.conf.Positional]
+    """zhang2025, ..."""
+    figures: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Figures to do; all of them when none is named."""
+    seeds: int = 6
+    """Seeds of a figure with random starts."""
+    out: Path | None = None
+    """Folder for figures, data, verdicts and card. Default: reproduced/PAPER."""
+    draw_only: bool = False
+    """Draw and judge what is stored; never simulate."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where to run."""
+    workers: int | None = None
+    """Runs side by side. Default: one per core."""
+    list: bool = False
+    """List the figures and their claims, and do nothing."""
+
+
+def run(argv: Sequence[str]) -> int:
+    args = parse(ReproduceArgs, argv, "iclearn reproduce")
+    if args.device != "auto":
+        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[args.device]
+    from ..papers.reproduce import collect, load_paper, read_json
+
+    paper = load_paper(args.paper)
+    if args.list:
+        for figure in paper.figures:
+            print(f"{figure.id}: {figure.title}" + (f" ({figure.cost})" if figure.cost else ""))
+            for claim in figure.claims:
+                print(f"    {claim.id}: {claim.statement}")
+        return 0
+    out = args.out or Path("reproduced") / paper.id
+    with status_line() as say:
+        results = collect(
+            paper, args.figures, out, seeds=args.seeds, draw_only=args.draw_only, workers=args.workers, progress=say
+        )
+    from ..report.paper import summary_line, terminal_table, write_report
+
+    page = write_report(paper, results, out)
+    chosen = {result.figure.id for result in results}
+    verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] in chosen]
+    terminal_table(verdicts)
+    print(f"{summary_line(verdicts)} Page: {page}")
+    broken = [v for v in verdicts if v["should_hold"] and v["verdict"] in ("contradicted", "failed")]
+    for v in broken:
+        print(f"{v['figure']}/{v['claim']} should hold and is {v['verdict']}: {v['statement']}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+class status_line:
+    """What is being done: a spinner on a terminal, one line a figure elsewhere."""
+
+    def __enter__(self):
+        self.status = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self.status = Console(stderr=True).status("…")
+            self.status.start()
+        last = ""
+
+        def say(figure: str, text: str) -> None:
+            nonlocal last
+            if self.status is not None:
+                self.status.update(f"{figure}: {text}")
+            elif figure != last:
+                print(f"{figure} …", file=sys.stderr, flush=True)
+            last = figure
+
+        return say
+
+    def __exit__(self, *_: object) -> None:
+        if self.status is not None:
+            self.status.stop()

@@ -1,0 +1,173 @@
+"""Figures, a page and a card for a reproduced paper, drawn from what is stored. Nothing here simulates."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..papers.base import Paper, plain
+from ..papers.reproduce import FigureResult, read_json, write_json
+from .card import card, card_markdown
+from .style import FORMATS, figure_style, save_figure
+
+_MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "failed": "!"}
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
+.pair {{ display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 4fr); gap: 2rem; align-items: start; }}
+@media (max-width: 60rem) {{ .pair {{ grid-template-columns: 1fr; }} }}
+img {{ width: 100%; height: auto; }}
+table {{ border-collapse: collapse; width: 100%; font-size: .88rem; }}
+td, th {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }}
+td.measured {{ overflow-wrap: anywhere; }}
+.verdict {{ font-weight: 600; white-space: nowrap; }}
+.reproduced {{ color: #00664a; }} .contradicted {{ color: #a33b00; }}
+.inconclusive {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
+pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }}
+.note {{ color: #555; font-size: .88rem; }}
+</style></head><body>
+<h1>{title}</h1>
+<p>{citation}</p>
+{notes}
+<p><strong>{summary}</strong></p>
+{sections}
+<p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
+<a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
+<a href="verdicts.json">verdicts.json</a>.</p>
+</body></html>
+"""
+
+
+def draw_figures(results: Sequence[FigureResult], out: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Every figure in every format, under ``out/figures``."""
+    import matplotlib.pyplot as plt
+
+    written = []
+    for result in results:
+        with figure_style():
+            drawn = result.figure.draw(result.data)
+            written += [save_figure(drawn, out / "figures" / f"{result.figure.id}.{ending}") for ending in formats]
+            plt.close(drawn)
+    return written
+
+
+def write_report(paper: Paper, results: Sequence[FigureResult], out: Path) -> Path:
+    """Figures, ``index.html`` with verdicts beside them, and the reproducibility card. Returns the page."""
+    draw_figures(results, out)
+    facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
+    write_json(out / "card.json", plain(facts))
+    (out / "card.md").write_text(card_markdown(facts))
+    page = out / "index.html"
+    page.write_text(_page(paper, out, facts))
+    return page
+
+
+def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
+    verdicts = read_json(out / "verdicts.json", [])
+    sections = []
+    for figure in paper.figures:
+        picture = out / "figures" / f"{figure.id}.png"
+        if not picture.exists():
+            continue
+        encoded = base64.b64encode(picture.read_bytes()).decode()
+        rows = [v for v in verdicts if v["figure"] == figure.id]
+        sections.append(
+            f'<h2 id="{figure.id}">{figure.id}: {html.escape(figure.title)}</h2><div class="pair">'
+            f'<div><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{encoded}">'
+            f"<details><summary>Set-up</summary><pre>{html.escape(figure.setup)}</pre></details></div>"
+            f"{verdict_table(rows)}</div>"
+        )
+    notes = f'<p class="note">{html.escape(paper.notes)}</p>' if paper.notes else ""
+    return _PAGE.format(
+        title=html.escape(paper.title),
+        citation=html.escape(paper.citation),
+        notes=notes,
+        summary=html.escape(summary_line(verdicts)),
+        sections="\n".join(sections),
+        version=facts["software"]["iclearn"],
+    )
+
+
+def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
+    body = "".join(
+        f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}</td>'
+        f"<td>{html.escape(v['statement'])}<br><span class=note>expected {html.escape(v['expected'])}; "
+        f"tolerance {html.escape(v['tolerance'])}</span></td>"
+        f'<td class="measured">{html.escape(short(v["measured"]))}</td><td>{v["seeds"] or ""}</td></tr>'
+        for v in rows
+    )
+    return f"<table><tr><th>verdict</th><th>claim</th><th>measured</th><th>seeds</th></tr>{body}</table>"
+
+
+def short(measured: Any) -> str:
+    """A measured value as a person would write it down."""
+    if isinstance(measured, float):
+        return f"{measured:.4g}"
+    if isinstance(measured, dict):
+        return ", ".join(f"{k}: {short(v)}" for k, v in measured.items())
+    if isinstance(measured, list):
+        return "[" + ", ".join(short(v) for v in measured) + "]"
+    return str(measured)
+
+
+def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
+    counts = {word: sum(v["verdict"] == word for v in verdicts) for word in _MARKS}
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{len(verdicts)} claims: {told or 'none judged'}."
+
+
+def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
+    """The docs page "what holds", as Markdown."""
+    lines = [
+        f"# What holds: {paper.id}",
+        "",
+        "Generated from verdicts.json by `iclearn reproduce`; do not edit.",
+        "",
+        summary_line(verdicts),
+        "",
+    ]
+    for figure in paper.figures:
+        rows = [v for v in verdicts if v["figure"] == figure.id]
+        if not rows:
+            continue
+        lines += [
+            f"## {figure.id}: {figure.title}",
+            "",
+            "| verdict | claim | expected | measured | seeds |",
+            "|---|---|---|---|---|",
+        ]
+        for v in rows:
+            cells = [
+                f"{_MARKS[v['verdict']]} {v['verdict']}",
+                v["statement"],
+                v["expected"],
+                short(v["measured"]),
+                str(v["seeds"] or ""),
+            ]
+            lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
+        lines.append("")
+    if paper.notes:
+        lines += ["## What we found that the paper does not say", "", paper.notes, ""]
+    return "\n".join(lines)
+
+
+def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
+    """The verdicts as a table in the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    colours = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
+    table = Table("figure", "verdict", "claim", "measured", "seeds")
+    for v in verdicts:
+        word = f"[{colours[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
+        table.add_row(
+            v["figure"], word, v["statement"], short(v["measured"]).replace("[", "\\["), str(v["seeds"] or "")
+        )
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)
