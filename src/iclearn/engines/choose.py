@@ -12,9 +12,8 @@ import numpy as np
 from ..core.errors import IclearnError, MissingClosedForm
 from ..core.prompt import Dataset
 from ..core.recipe import Recipe
-from ..models.base import AbstractFeatureModel
+from ..models.base import AbstractFeatureModel, AbstractModel, AbstractModelSpec
 from ..models.features import FeatureMap
-from ..models.spec import Attention
 from ..tasks.base import AbstractTask
 from ..tasks.given import GivenData
 from .base import AbstractEngine
@@ -26,7 +25,7 @@ from .samples import samples_engine
 class Setup(eqx.Module):
     """Where a run starts."""
 
-    model: AbstractFeatureModel
+    model: AbstractModel
     engine: AbstractEngine
     engine_name: str = eqx.field(static=True)
     task: AbstractTask = eqx.field(static=True)
@@ -39,13 +38,12 @@ def prepare(
     task, spec = recipe.task, recipe.model
     if not isinstance(task, AbstractTask):
         raise IclearnError(f"a recipe's task must be a task, not {type(task).__name__}")
-    if not isinstance(spec, Attention):
+    if not isinstance(spec, AbstractModelSpec):
         raise IclearnError(f"a recipe's model must be a model spec, not {type(spec).__name__}")
     if isinstance(task, GivenData):
-        if task.context_len == 0 and spec.family not in ("mlp",):
+        if task.context_len == 0 and getattr(spec, "family", "") != "mlp":
             raise IclearnError(
-                f"this dataset holds cubic features, which only the mlp model reads, not {spec.family}: "
-                "choose model mlp, or bring tokens"
+                "this dataset holds cubic features, which only the mlp model reads: choose model mlp, or bring tokens"
             )
         task = task.bind(dataset)
     elif dataset is not None:
@@ -59,9 +57,9 @@ def prepare(
         raise IclearnError("weights were given, but the recipe draws its own: set init scheme='given'")
     else:
         model = spec.initial(task, recipe.init, recipe.seed, dtype)
-    features = model.feature_map
+    features = model.feature_map if isinstance(model, AbstractFeatureModel) else None
     name = recipe.engine if recipe.engine != "auto" else _cheapest(recipe, task, features)
-    engine = _build(name, recipe, task, spec, model, features, dtype)
+    engine = _build(name, recipe, task, model, features, dtype)
     if engine.stochastic and recipe.optimiser.rule in ("gd", "flow"):
         raise IclearnError(f"{recipe.optimiser.rule} needs the whole training set: drop the batch size")
     return Setup(model, engine, name, task)
@@ -79,15 +77,14 @@ def _build(
     name: str,
     recipe: Recipe,
     task: AbstractTask,
-    spec: Attention,
-    model: AbstractFeatureModel,
+    model: AbstractModel,
     features: FeatureMap | None,
     dtype: Any,
 ) -> AbstractEngine:
     batch_size = recipe.optimiser.batch_size
     if name == "samples":
         return samples_engine(task, batch_size, recipe.seed, dtype)
-    if features is None:
+    if features is None or not isinstance(model, AbstractFeatureModel):
         raise MissingClosedForm(f"engine {name} needs a linear model: for softmax attention use engine samples")
     if batch_size is not None:
         raise IclearnError(
@@ -99,4 +96,4 @@ def _build(
                 "engine moments needs a number of prompts; for infinitely many use engine population or samples"
             )
         return moments_engine(task, features, recipe.seed, dtype)
-    return population_engine(task, model, spec.normalize, recipe.seed, dtype)
+    return population_engine(task, model, features.normalize, recipe.seed, dtype)

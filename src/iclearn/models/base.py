@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float
 
+from ..core.errors import IclearnError
 from ..core.prompt import Prompt
+from ..core.recipe import Init
+from ..core.spec import Spec
+from ..tasks.base import AbstractTask
 from .features import FeatureMap
 
 
@@ -25,6 +31,34 @@ class AbstractModel(eqx.Module):
 
     def weights(self) -> dict[str, Array]:
         return {name: getattr(self, name) for name in self.axes}
+
+
+class AbstractModelSpec(Spec):
+    """Which model, how large, and how its weights begin: the ``model`` of a Recipe."""
+
+    @abstractmethod
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractModel:
+        """The model at initialisation, drawn from the seed's ``init`` stream."""
+
+    @abstractmethod
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractModel:
+        """The model of this spec with these weight arrays, named as in its `axes`."""
+
+    def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractModel:
+        """The model with weights brought by the user, names and shapes checked."""
+        template = self.initial(task, Init(), 0, dtype)
+        for name, weight in template.weights().items():
+            if name not in arrays:
+                raise IclearnError(f"weights of this model are {', '.join(template.axes)}; missing {name}")
+            given = np.asarray(arrays[name])
+            if given.shape != weight.shape:
+                raise IclearnError(
+                    f"weight {name} has shape {given.shape}, this model and task need {tuple(weight.shape)} "
+                    f"({', '.join(template.axes[name])})"
+                )
+            if not np.isfinite(given).all():
+                raise IclearnError(f"weight {name} holds NaN or infinite values")
+        return self.rebuild(task.dim, {name: np.asarray(arrays[name], dtype) for name in template.axes})
 
 
 class AbstractFeatureModel(AbstractModel):

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from ..core.errors import IclearnError
 from ..core.recipe import Init, one_of
 from ..core.rng import stream
-from ..core.spec import Spec
 from ..tasks.base import AbstractTask
 from .attention import MergedAttention, SeparateAttention
-from .base import AbstractFeatureModel
+from .base import AbstractFeatureModel, AbstractModelSpec
 from .features import Normalize
 from .initialise import draw_merged, draw_mlp, draw_separate
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
@@ -33,7 +31,7 @@ _CLASSES: dict[str, type[AbstractFeatureModel]] = {
 
 
 @dataclass(frozen=True)
-class Attention(Spec, kind="attention"):
+class Attention(AbstractModelSpec, kind="attention"):
     """An attention model, or one of its disguises.
 
     Args:
@@ -125,20 +123,3 @@ class Attention(Spec, kind="attention"):
         if self.family == "mlp":
             static["dim"] = dim
         return cls(**{name: jnp.asarray(weights[name]) for name in cls.axes}, **static)
-
-    def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractFeatureModel:
-        """The model with weights brought by the user, shapes checked. See `public_weights` for files."""
-        self.check(task.dim, task.out_dim)
-        template = self.initial(task, Init(), 0, dtype)
-        for name, weight in template.weights().items():
-            given = np.asarray(arrays[name]) if name in arrays else None
-            if given is None:
-                raise IclearnError(f"weights of a {self.family} model are {', '.join(template.axes)}; missing {name}")
-            if given.shape != weight.shape:
-                raise IclearnError(
-                    f"weight {name} has shape {given.shape}, this model and task need {tuple(weight.shape)} "
-                    f"({', '.join(template.axes[name])})"
-                )
-            if not np.isfinite(given).all():
-                raise IclearnError(f"weight {name} holds NaN or infinite values")
-        return self.rebuild(task.dim, {name: np.asarray(arrays[name], dtype) for name in template.axes})
