@@ -1,0 +1,77 @@
+"""Figure 1 with white covariance: the time course in closed form, equation (10)."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from ...theory.zhang2025 import predict
+from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
+from ..lab import Lab
+from .common import CONTEXT, GAIN, basis, eigenvalues, half_step, merged_recipe, public_task, within_standard_errors
+
+
+def collect(lab: Lab) -> Data:
+    finite = lab.run([merged_recipe(seed, public_task(white=True), steps=3001) for seed in lab.seeds])
+    task = public_task(prompts=None, white=True)
+    exact = lab.run([merged_recipe(seed, task, steps=3001, optimiser__rule="flow") for seed in lab.seeds])
+    return {"finite": finite, "population": exact}
+
+
+def theory_of(trace) -> np.ndarray:
+    """Equation (10) with w_init derived from this run's initial weights."""
+    run = predict(
+        "merged", eigenvalues(4, white=True), CONTEXT, steps=len(trace.loss), lr=1e-3, num_heads=8,
+        weights=trace.weights(0), basis=basis(trace), gain=GAIN,
+    )  # fmt: skip
+    return run["loss"].values
+
+
+def draw(data: Data):
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True)
+    for ax, name, title in zip(
+        axes,
+        ("finite", "population"),
+        ("gradient descent, 5000 prompts", "gradient flow, infinitely many prompts"),
+        strict=True,
+    ):
+        for i, trace in enumerate(data[name]):
+            ax.plot(trace.loss, color="0.55", lw=2.6, label="training" if i == 0 else None)
+            ax.plot(theory_of(trace), color="black", ls="--", lw=1.1, label="equation (10)" if i == 0 else None)
+        ax.set(xlabel="step", title=title, xlim=(900, 2300), ylim=(0, 1.1))
+        ax.legend()
+    axes[0].set_ylabel("training loss")
+    return figure
+
+
+def shape(data: Data) -> Outcome:
+    worst = [float(np.max(np.abs(trace.loss.values - theory_of(trace)))) for trace in data["population"]]
+    return judge_seeds([gap < 1e-3 for gap in worst], {"largest difference of loss": max(worst)})
+
+
+def drop_time(data: Data) -> Outcome:
+    ratios = [half_step(t.loss.values) / half_step(theory_of(t)) for t in data["finite"]]
+    away = within_standard_errors(ratios, 1.0)
+    measured = {"measured / derived": ratios, "standard errors of the mean from 1": away}
+    return judge_true(away <= 4 and max(abs(r - 1) for r in ratios) < 0.1, measured, seeds=len(ratios))
+
+
+FIGURE = Figure(
+    id="fig1b",
+    title="white covariance: the time course of equation (10)",
+    collect=collect,
+    draw=draw,
+    claims=(
+        Claim(
+            "time_course", "Under white covariance and vanishing initialisation the loss follows (10).",
+            "the curve of (10), nothing fitted", "1e-3 at every step of the gradient flow: (10) is the limit of vanishing initialisation, here 1e-6",
+            shape, source="theory",
+        ),
+        Claim(
+            "drop_time", "The drop comes when the w_init derived from the initial weights says.",
+            "measured / derived = 1", "10 %, and 4 standard errors for the mean over seeds: 5000 prompts move the growth rate by some 3 %", drop_time, source="theory",
+        ),
+    ),
+    setup="""as fig1 with Λ = I/4; P=5000 and P=∞; theory: w_init = norm over heads of (v + ⟨Λ², U⟩/‖Λ²‖)/2 of the initial weights""",
+    cost="3 s on 2 cores",
+)  # fmt: skip
