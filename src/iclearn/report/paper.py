@@ -160,14 +160,14 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
 def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     """The verdicts as a table in the terminal."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     colours = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
     table = Table("figure", "verdict", "claim", "measured", "seeds")
     for v in verdicts:
         word = f"[{colours[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
-        table.add_row(
-            v["figure"], word, v["statement"], short(v["measured"]).replace("[", "\\["), str(v["seeds"] or "")
-        )
+        measured = escape(short(v["measured"]))
+        table.add_row(v["figure"], word, escape(v["statement"]), measured, str(v["seeds"] or ""))
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)

@@ -1,0 +1,52 @@
+"""Closed forms of li2024: softmax regression, its shifts of weights, data and target, and their bounds."""
+
+from .bounds import (
+    LARGEST_CURVATURE,
+    ShiftReport,
+    TightInstance,
+    data_shift_bound,
+    data_shift_report,
+    hessian_bound,
+    log_paper_constant,
+    spectral_norm,
+    tight_instance,
+    weight_shift_bound,
+    weight_shift_report,
+)
+from .shifts import (
+    WeightShift,
+    data_for_weight_shift,
+    data_shift_target,
+    gd_shift_bound,
+    gd_weights,
+    weight_for_data_shift,
+    weight_shift_target,
+)
+from .softmax_regression import gradient, hessian, logit_hessian, loss, prediction, softmax_jacobian
+
+__all__ = [
+    "LARGEST_CURVATURE",
+    "ShiftReport",
+    "TightInstance",
+    "WeightShift",
+    "data_for_weight_shift",
+    "data_shift_bound",
+    "data_shift_report",
+    "data_shift_target",
+    "gd_shift_bound",
+    "gd_weights",
+    "gradient",
+    "hessian",
+    "hessian_bound",
+    "log_paper_constant",
+    "logit_hessian",
+    "loss",
+    "prediction",
+    "softmax_jacobian",
+    "spectral_norm",
+    "tight_instance",
+    "weight_for_data_shift",
+    "weight_shift_bound",
+    "weight_shift_report",
+    "weight_shift_target",
+]

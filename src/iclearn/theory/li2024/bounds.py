@@ -1,0 +1,119 @@
+"""How far a shift of weights or data moves the softmax: the tight constant, and the paper's in logs.
+
+The bounds, like the paper's theorems, are on each shift ALONE; they do not bound the distance between two
+models.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ...core import backend as backend
+from .softmax_regression import prediction
+
+Scalar = Float[Array, ""]
+
+_P = (15 - 33**0.5) / 24
+LARGEST_CURVATURE = 4 * _P**2 * (1 - _P) * (2 - 3 * _P)
+"""0.30812, the largest ‖D² + N‖ there seems to be for targets in the simplex (so ‖∇²L‖ ≤ 0.30812‖A‖²).
+
+Two words attain it: 4p²(1−p)(2−3p) at its maximum in p, the probability of the word that is not the target.
+The norm is convex in b, so that targets at corners suffice; that more words never exceed it is observed by
+numerical search, not proved.
+"""
+
+
+def spectral_norm(matrix: Float[Array, "row col"]) -> Scalar:
+    return jnp.linalg.norm(matrix, 2)
+
+
+def weight_shift_bound(data: Float[Array, "word dim"], change: Float[Array, " dim"]) -> Scalar:
+    """‖f(A(x+Δx)) − f(Ax)‖ ≤ ½‖A‖‖Δx‖ for every x, since ‖diag f − ffᵀ‖ ≤ ½."""
+    return 0.5 * spectral_norm(data) * jnp.linalg.norm(change)
+
+
+def data_shift_bound(weights: Float[Array, " dim"], change: Float[Array, "word dim"]) -> Scalar:
+    """‖f((A+ΔA)x) − f(Ax)‖ ≤ ½‖x‖‖ΔA‖ (spectral norm) for every A."""
+    return 0.5 * jnp.linalg.norm(weights) * spectral_norm(change)
+
+
+def hessian_bound(data: Float[Array, "word dim"]) -> Scalar:
+    """‖∇²L‖ ≤ 1.25‖A‖², for a target in the simplex.
+
+    Proved, and far from tight: see `LARGEST_CURVATURE`.
+    """
+    return 1.25 * spectral_norm(data) ** 2
+
+
+def log_paper_constant(context_len: int | Float[Array, ""], radius: float | Float[Array, ""]) -> Scalar:
+    """log M = 1.5 log n + 10R² of the paper's M = n^{1.5} exp(10R²), for norms ≤ R, R ≥ 4.
+
+    In logs because M ≥ e^160. R/2 is enough in its place (`weight_shift_bound` with ‖A‖ ≤ R).
+
+    >>> round(float(log_paper_constant(200, 4.0)), 3)
+    167.947
+    """
+    return 1.5 * jnp.log(jnp.asarray(context_len, float)) + 10 * jnp.asarray(radius, float) ** 2
+
+
+class ShiftReport(NamedTuple):
+    """Natural logs of ‖b̃ − b‖ as measured, the tight bound and the paper's; −inf where nothing moved."""
+
+    log_measured: Scalar
+    log_tight: Scalar
+    log_paper: Scalar
+
+
+def _report(
+    moved: Float[Array, " word"], tight: Scalar, size: Scalar, data_norm: Scalar, weight_norm: Scalar
+) -> ShiftReport:
+    radius = jnp.maximum(jnp.maximum(data_norm, weight_norm), 4.0)
+    paper = log_paper_constant(moved.shape[0], radius) + jnp.log(size)
+    return ShiftReport(jnp.log(jnp.linalg.norm(moved)), jnp.log(tight), paper)
+
+
+def weight_shift_report(
+    data: Float[Array, "word dim"], weights: Float[Array, " dim"], new_weights: Float[Array, " dim"]
+) -> ShiftReport:
+    """‖b̃ − b‖ of a weight shift x → x', beside its two bounds; R is the largest norm at hand, at least 4."""
+    change = new_weights - weights
+    moved = prediction(data, weights) - prediction(data, new_weights)
+    largest = jnp.maximum(jnp.linalg.norm(weights), jnp.linalg.norm(new_weights))
+    tight = weight_shift_bound(data, change)
+    return _report(moved, tight, jnp.linalg.norm(change), spectral_norm(data), largest)
+
+
+def data_shift_report(
+    data: Float[Array, "word dim"], new_data: Float[Array, "word dim"], weights: Float[Array, " dim"]
+) -> ShiftReport:
+    """‖b̃ − b‖ of a data shift A → A', beside its two bounds; R is the largest norm at hand, at least 4."""
+    change = new_data - data
+    moved = prediction(data, weights) - prediction(new_data, weights)
+    largest = jnp.maximum(spectral_norm(data), spectral_norm(new_data))
+    tight = data_shift_bound(weights, change)
+    return _report(moved, tight, spectral_norm(change), largest, jnp.linalg.norm(weights))
+
+
+class TightInstance(NamedTuple):
+    """Two words, one dimension: (data, weights → new_weights) and (zero_data → new_data, unit) attain ½."""
+
+    data: Float[Array, "2 1"]
+    weights: Float[Array, " 1"]
+    new_weights: Float[Array, " 1"]
+    zero_data: Float[Array, "2 1"]
+    unit: Float[Array, " 1"]
+    new_data: Float[Array, "2 1"]
+
+
+def tight_instance(radius: float | Float[Array, ""], size: float | Float[Array, ""]) -> TightInstance:
+    """Where both bounds are attained in the limit of a small shift, so that ½ cannot be lowered.
+
+    Weights: A = [r; −r], x = 0 → `size`. Data: A = 0 → size·[r; −r] at x = 1 (at x = 0 data do not matter).
+    In both, measured/bound = tanh(r·size)/(r·size) → 1.
+    """
+    column = jnp.asarray(radius, float) * jnp.array([[1.0], [-1.0]])
+    zero, one = jnp.zeros(1), jnp.ones(1)
+    return TightInstance(column, zero, size * one, jnp.zeros((2, 1)), one, size * column)

@@ -1,0 +1,50 @@
+"""Closed forms of xie2025: when linear self-attention is one step of gradient descent."""
+
+from .bayes import BayesLoss, bayes_loss, wishart_expectation
+from .gd import GradientStep, gd_step
+from .heads import HeadOptimum, best_loss, span_loss
+from .law import Law
+from .lsa import LSAWeights, lsa_coefficients, lsa_loss
+from .moments import FeatureMoments, GramMoments, feature_moments, gram_moments, normal_equations
+from .optimum import (
+    ConstantFit,
+    Optimum,
+    constant_fit,
+    minimal_heads,
+    optimal_weights,
+    optimum,
+    optimum_coefficients,
+    step_matrix,
+    yq_optimum,
+)
+from .summary import summary
+
+__all__ = [
+    "BayesLoss",
+    "ConstantFit",
+    "FeatureMoments",
+    "GradientStep",
+    "GramMoments",
+    "HeadOptimum",
+    "LSAWeights",
+    "Law",
+    "Optimum",
+    "bayes_loss",
+    "best_loss",
+    "constant_fit",
+    "feature_moments",
+    "gd_step",
+    "gram_moments",
+    "lsa_coefficients",
+    "lsa_loss",
+    "minimal_heads",
+    "normal_equations",
+    "optimal_weights",
+    "optimum",
+    "optimum_coefficients",
+    "span_loss",
+    "step_matrix",
+    "summary",
+    "wishart_expectation",
+    "yq_optimum",
+]

@@ -1,0 +1,109 @@
+"""The task of xie2025: linear regression whose weights have a prior with a mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ...core.errors import IclearnError
+
+Vector = Float[np.ndarray, " dim"]
+Matrix = Float[np.ndarray, "dim dim"]
+
+
+def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarray:
+    matrix = np.eye(dim) if value is None else np.array(value, float)
+    if matrix.shape != (dim, dim):
+        raise IclearnError(f"{name} has shape {matrix.shape}; a prior mean of {dim} entries needs ({dim}, {dim})")
+    if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
+        raise IclearnError(f"{name} must be a finite symmetric matrix")
+    matrix = (matrix + matrix.T) / 2
+    smallest = np.linalg.eigvalsh(matrix)[0]
+    if not smallest > 0:
+        raise IclearnError(f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}")
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """x ~ N(0, Λ), w ~ N(w*, Σ), y = w·x + N(0, σ²) in the context, y_q = w·x_q (no noise) at the query.
+
+    Args:
+        mean: w*, the prior mean.
+        context_len: C, the number of context pairs.
+        inputs: Λ (None: identity).
+        prior: Σ (None: identity).
+        noise: σ², the variance of the noise on context labels.
+
+    >>> Law(np.array([3.0, 0.0]), context_len=5).dim
+    2
+    """
+
+    mean: Vector
+    context_len: int
+    inputs: Matrix = None  # type: ignore[assignment]
+    prior: Matrix = None  # type: ignore[assignment]
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        mean = np.array(self.mean, float)
+        if mean.ndim != 1 or mean.size == 0 or not np.isfinite(mean).all():
+            raise IclearnError(f"the prior mean must be a vector of finite numbers, not of shape {mean.shape}")
+        if self.context_len < 1:
+            raise IclearnError(f"context_len must be at least 1, not {self.context_len}")
+        if not 0 <= self.noise < np.inf:
+            raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
+        self._set("mean", mean)
+        self._set("inputs", _positive_definite("the covariance of the inputs", self.inputs, mean.size))
+        self._set("prior", _positive_definite("the covariance of the prior", self.prior, mean.size))
+        self._set("noise", float(self.noise))
+
+    def _set(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(self, name, value)
+
+    @staticmethod
+    def isotropic(dim: int, context_len: int, prior_norm: float = 0.0, noise: float = 0.0) -> Law:
+        """Λ = Σ = I and w* = m·𝟏/√d, the setting of the paper's experiments."""
+        if dim < 1:
+            raise IclearnError(f"dim must be at least 1, not {dim}")
+        if not 0 <= prior_norm < np.inf:
+            raise IclearnError(f"the norm of the prior mean must not be negative, not {prior_norm}")
+        return Law(np.full(dim, prior_norm / np.sqrt(dim)), context_len, noise=noise)
+
+    @property
+    def dim(self) -> int:
+        return self.mean.size
+
+    @property
+    def label_variance(self) -> float:
+        """tr(ΛΣ): E(y − w*·x)² without the noise."""
+        return float(np.einsum("ij,ji->", self.inputs, self.prior))
+
+    def guess(self, guess: ArrayLike | None) -> Vector:
+        """The weights w_q of the guess g = w_q·x_q; None is the classical guess 0."""
+        weights = np.zeros(self.dim) if guess is None else np.array(guess, float)
+        if weights.shape != (self.dim,):
+            raise IclearnError(f"the guess has shape {weights.shape}; this task needs ({self.dim},)")
+        return weights
+
+    def whitened(self, guess: ArrayLike | None = None) -> tuple[Vector, Matrix]:
+        """Λ^½ (w* − w_q) and Λ^½ Σ Λ^½: all that losses depend on, besides C and σ².
+
+        Attention composed with an invertible linear map of the tokens [x; y] is attention again, so inputs
+        may be whitened and w* taken off the labels.
+        """
+        values, vectors = np.linalg.eigh(self.inputs)
+        root = (vectors * np.sqrt(values)) @ vectors.T
+        return root @ (self.mean - self.guess(guess)), root @ self.prior @ root
+
+    def isotropic_scale(self) -> float | None:
+        """s where Λ^½ Σ Λ^½ = s·I (rotations then change nothing), None where it is not of this form."""
+        _, prior = self.whitened()
+        scale = float(np.trace(prior)) / self.dim
+        return scale if np.allclose(prior, scale * np.eye(self.dim), rtol=0, atol=1e-12 * scale) else None
