@@ -31,6 +31,7 @@ class Facts:
     runs: list[str] = field(default_factory=list)
     recipes: list[dict[str, Any]] = field(default_factory=list)
     datasets: list[str] = field(default_factory=list)
+    content: list[str] = field(default_factory=list)  # SHA-256 of the numbers themselves, in the order of use
     seconds: float = 0.0
     simulated_seconds: float = 0.0
     reused: int = 0
@@ -103,6 +104,7 @@ class Lab:
         for recipe, trace in zip(recipes, traces, strict=True):
             self.facts.runs.append(trace.run_id)
             self.facts.recipes.append(recipe.to_dict())
+            self.facts.content.append(digest_of(trace.data))
             device = trace.provenance["device"]
             if device not in self.facts.devices:
                 self.facts.devices.append(device)
@@ -135,6 +137,7 @@ class Lab:
             found = xr.open_zarr(path, consolidated=False).load()
             self.facts.simulated_seconds += time.perf_counter() - begin
         self.facts.datasets.append(path.name)
+        self.facts.content.append(digest_of(found))
         self._note(begin)
         return found
 
@@ -147,3 +150,13 @@ class Lab:
         """Hand over the facts noted so far and begin a new page."""
         facts, self.facts = self.facts, Facts()
         return facts
+
+
+def digest_of(data: xr.Dataset) -> str:
+    """SHA-256 of the names, shapes and numbers of a dataset."""
+    sha = hashlib.sha256()
+    for name in sorted(map(str, data.data_vars)):
+        values = data[name].values
+        sha.update(f"{name}{values.shape}{values.dtype.str}".encode())
+        sha.update(values.tobytes() if values.dtype != object else str(values.tolist()).encode())
+    return sha.hexdigest()

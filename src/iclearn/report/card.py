@@ -70,7 +70,7 @@ def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict
             continue
         noted = facts[figure.id]
         recipes = noted["recipes"]
-        content = json.dumps([noted["runs"], noted["datasets"]], sort_keys=True)
+        content = json.dumps(noted["content"])
         figures[figure.id] = {
             "title": figure.title,
             "set_up": figure.setup,
@@ -115,13 +115,14 @@ def _data_sentence(task: dict[str, Any]) -> str:
         else f"{task['num_prompts']} prompts drawn once per seed"
     )
     spectrum = task["covariance"]["shape"]
-    return f"synthetic, {prompts}, D={task['dim']}, N={task['context_len']}, {spectrum} spectrum, threefry streams of the root seed"
+    sizes = f"D={task['dim']}, N={task['context_len']}, {spectrum} spectrum"
+    return f"synthetic, {prompts}, {sizes}, threefry streams of the root seed"
 
 
 def _split_sentence(task: dict[str, Any]) -> str:
     tests = task.get("test_prompts", 0)
     if tests:
-        return f"training set as above; test sets in_weight and in_context of {tests} prompts each, from streams of their own"
+        return f"training set as above; test sets in_weight and in_context, {tests} prompts each, streams of their own"
     return "training loss only: no test split"
 
 
@@ -130,12 +131,13 @@ def card_markdown(facts: dict[str, Any]) -> str:
     lines = [f"# Reproducibility card: {facts['paper']}", "", facts["citation"], ""]
     lines += ["| question | answer |", "|---|---|"]
     hardware, software = facts["hardware"], facts["software"]
+    machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['system']} {hardware['machine']}"
     total = sum(f["simulated_seconds"] for f in facts["figures"].values())
     memory = max((f["peak_memory_mb"] for f in facts["figures"].values()), default=0)
     versions = ", ".join(f"{name} {v}" for name, v in software.items())
     lines += [
         f"| Is the code available? | Yes: {facts['code']['package']}, source {facts['code']['source']} |",
-        f"| Hardware stated? | Yes: {hardware['processor']}, {hardware['cores']} cores, {hardware['system']} {hardware['machine']} |",
+        f"| Hardware stated? | Yes: {machine} |",
         f"| Software versions? | Yes: {versions} |",
         "| Exact set-up? | Yes: every figure's recipes are in card.json, each with its hash |",
         "| Data and splits? | Yes: below, figure by figure, with seeds and content hashes |",

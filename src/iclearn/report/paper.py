@@ -19,7 +19,8 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
+h1 {{ font-size: 1.6rem; }}
+h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
 .pair {{ display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 4fr); gap: 2rem; align-items: start; }}
 @media (max-width: 60rem) {{ .pair {{ grid-template-columns: 1fr; }} }}
 img {{ width: 100%; height: auto; }}

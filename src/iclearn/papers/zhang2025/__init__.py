@@ -1,11 +1,11 @@
 """Training Dynamics of In-Context Learning in Linear Attention (Zhang, Singh, Latham, Saxe; ICML 2025)."""
 
 from ..base import Paper
-from . import fig1, fig1b, fig2, fig3a, fig3b
+from . import fig1, fig1b, fig2, fig3a, fig3b, fig7, fig8, landscape
 
 PAPER = Paper(
     id="zhang2025",
     title="Training Dynamics of In-Context Learning in Linear Attention",
     citation="Zhang, Singh, Latham, Saxe. ICML 2025, arXiv 2501.16265.",
-    figures=(fig1.FIGURE, fig1b.FIGURE, fig2.FIGURE, fig3a.FIGURE, fig3b.FIGURE),
+    figures=tuple(module.FIGURE for module in (fig1, fig1b, fig2, fig3a, fig3b, fig7, fig8, landscape)),
 )

@@ -10,7 +10,7 @@ from ...theory.zhang2025 import saddle_weights
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
 from .common import CONTEXT, GAIN, eigenvalues, public_task, separate_recipe
-from .fig3a import PAPER_STEPS, STEPS, theory_of
+from .fig3a import PAPER_STEPS, RECORD, STEPS, theory_of
 from .fig3a import recipes as finite_recipes
 
 
@@ -18,7 +18,9 @@ def collect(lab: Lab) -> Data:
     exact = public_task(prompts=None)
     return {
         "finite": lab.run(finite_recipes(lab)),
-        "population": lab.run([separate_recipe(seed, exact, heads=5, init=1e-2, steps=STEPS) for seed in lab.seeds]),
+        "population": lab.run(
+            [separate_recipe(seed, exact, heads=5, init=1e-2, steps=STEPS, record=RECORD) for seed in lab.seeds]
+        ),
     }
 
 
@@ -58,7 +60,7 @@ def draw(data: Data):
         ax.axvline(PAPER_STEPS, color="0.3", lw=0.8)
         ax.set(xlabel="step (logarithmic)", title=f"{title}, seed 0", xlim=(30, STEPS), ylim=(0, 0.7))
     axes[0].set_ylabel("value weight $|v|$ of each head")
-    axes[0].legend(loc="upper left")
+    axes[0].legend(loc="center left")
     return figure
 
 

@@ -45,9 +45,12 @@ def visits(trace) -> list[tuple[int, ...]]:
 def draw(data: Data):
     table = data["table"]
     figure, ax = plt.subplots(figsize=(7.5, 4.6))
-    rng = np.random.default_rng(0)
-    size = table["size"].values + rng.uniform(-0.12, 0.12, table.sizes["fixed_point"]) * ~table["visited"].values
     seen = table["visited"].values.astype(bool)
+    # Points with the same number of eigenvectors stand side by side, highest loss to the right.
+    size = table["size"].values.astype(float)
+    for m in np.unique(size):
+        others = np.flatnonzero((size == m) & ~seen)
+        size[others[np.argsort(table["loss"].values[others])]] += 0.14 * np.arange(1, len(others) + 1)
     ax.scatter(
         size[~seen],
         table["loss"].values[~seen],

@@ -1,0 +1,133 @@
+"""The frame of papers: claims judged over seeds, data stored once, verdicts kept, a page and a card to read."""
+
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+
+from iclearn.core.errors import IclearnError
+from iclearn.core.recipe import Init, Recipe, Record
+from iclearn.models import Attention
+from iclearn.papers.base import Claim, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
+from iclearn.papers.lab import Lab
+from iclearn.papers.reproduce import collect, load_paper, read_json
+from iclearn.report.paper import short, what_holds, write_report
+from iclearn.tasks import LinearRegression
+
+
+def recipe(seed: int) -> Recipe:
+    return Recipe(
+        task=LinearRegression(dim=2, context_len=5, num_prompts=None),
+        model=Attention("merged", num_heads=2),
+        init=Init(0.1),
+        steps=60,
+        seed=seed,
+        record=Record(weights=3, candidates=10),
+    )
+
+
+def tiny_paper(threshold: float = 2.0) -> Paper:
+    def gather(lab: Lab):
+        squares = lab.dataset("squares", {"n": 4}, lambda: xr.Dataset({"square": ("n", np.arange(4.0) ** 2)}))
+        return {"runs": lab.run([recipe(seed) for seed in lab.seeds]), "squares": squares}
+
+    def draw(data):
+        figure, axes = plt.subplots()
+        for trace in data["runs"]:
+            axes.plot(trace.loss)
+        return figure
+
+    claims = (
+        Claim(
+            "falls", "The loss [always] falls.", "< 2", "none",
+            lambda d: judge_seeds([t.final_loss < threshold for t in d["runs"]], [t.final_loss for t in d["runs"]]),
+        ),
+        Claim("breaks", "A judge that breaks.", "-", "-", lambda d: judge_true(d["missing"], 0), holds=False),
+    )  # fmt: skip
+    figure = Figure("tiny", "a tiny figure", gather, draw, claims, "pseudocode", "1 s")
+    return Paper("tiny2025", "Tiny", "Nobody, 2025", (figure,), notes="A note.")
+
+
+def test_judges_have_all_their_words():
+    assert judge_seeds([True] * 5 + [False], 0).verdict == "reproduced"
+    assert judge_seeds([True, False, True, False], 0).verdict == "inconclusive"
+    assert judge_seeds([False] * 5, 0) == Outcome(0, "contradicted", 5)
+    assert judge_seeds([], 0).verdict == "failed"
+    assert [judge_close(x, 1.0, 0.1).verdict for x in (1.05, 1.2, 2.0, np.nan)] == [
+        "reproduced",
+        "inconclusive",
+        "contradicted",
+        "failed",
+    ]
+
+
+def test_collect_judges_stores_and_reports(tmp_path):
+    paper = tiny_paper()
+    results = collect(paper, [], tmp_path, seeds=3)
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
+    assert [(v["claim"], v["verdict"], v["seeds"]) for v in verdicts] == [
+        ("falls", "reproduced", 3),
+        ("breaks", "failed", 0),
+    ]
+    assert set(verdicts[0]) >= {
+        "paper",
+        "figure",
+        "claim",
+        "statement",
+        "expected",
+        "measured",
+        "tolerance",
+        "seeds",
+        "verdict",
+    }
+    assert len(list((tmp_path / "runs").glob("*.zarr"))) == 3
+    page = write_report(paper, results, tmp_path)
+    text = page.read_text()
+    assert "data:image/png;base64," in text
+    assert "The loss [always] falls." in text
+    assert "http" not in text.split("</style>")[1], "the page is self-contained"
+    assert {p.suffix for p in (tmp_path / "figures").iterdir()} == {".png", ".pdf", ".svg"}
+    card = json.loads((tmp_path / "card.json").read_text())
+    assert card["figures"]["tiny"]["seeds_used"] == [0, 1, 2]
+    assert len(card["figures"]["tiny"]["recipes"]) == 3
+    assert "pseudocode" in (tmp_path / "card.md").read_text()
+    assert "contradicted" not in what_holds(paper, verdicts)
+
+
+def test_second_collect_reuses_and_draw_only_never_simulates(tmp_path):
+    paper = tiny_paper()
+    collect(paper, [], tmp_path, seeds=2)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").glob("*.zarr")}
+    again = collect(paper, [], tmp_path, seeds=2, draw_only=True)
+    assert again[0].facts["reused"] == 3
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").glob("*.zarr")} == before
+    with pytest.raises(IclearnError, match="not stored yet"):
+        collect(paper, [], tmp_path, seeds=3, draw_only=True)
+
+
+def test_a_claim_can_be_contradicted(tmp_path):
+    results = collect(tiny_paper(threshold=0.0), [], tmp_path, seeds=2)
+    assert results[0].verdicts[0].verdict == "contradicted"
+
+
+def test_side_by_side_runs_equal_runs_alone(tmp_path):
+    recipes = [recipe(seed) for seed in range(4)]
+    together = Lab(tmp_path / "a", workers=4).run(recipes)
+    alone = Lab(tmp_path / "b", workers=1).run(recipes)
+    assert all(a.equals(b) for a, b in zip(together, alone, strict=True))
+
+
+def test_unknown_names_say_what_there_is(tmp_path):
+    with pytest.raises(IclearnError, match="unknown paper 'nope'; papers are"):
+        load_paper("nope")
+    with pytest.raises(IclearnError, match="has no figure 'fig9'; it has tiny"):
+        collect(tiny_paper(), ["fig9"], tmp_path)
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(IclearnError, match="damaged"):
+        read_json(tmp_path / "bad.json", [])
+
+
+def test_measured_values_read_well():
+    assert short({"a": 0.123456, "b": [1, 2.0]}) == "a: 0.1235, b: [1, 2]"
