@@ -6,6 +6,7 @@ Imported by every module that uses JAX, before the first array is made.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def _use_compile_cache() -> None:
 _use_compile_cache()
 
 
-@dataclass
+@dataclass(eq=False)
 class CompileTime:
     """Seconds spent compiling, how many programs were compiled, and how many came from the cache on disk."""
 
@@ -61,19 +62,26 @@ class CompileTime:
     cache_hits: int = 0
 
 
-_meters: list[CompileTime] = []
+class _Meters(threading.local):
+    """The meters of one thread: runs side by side do not count each other's programs."""
+
+    def __init__(self) -> None:
+        self.open: list[CompileTime] = []
+
+
+_meters = _Meters()
 
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/"):
-        for meter in _meters:
+        for meter in _meters.open:
             meter.seconds += duration_secs
             meter.programs += event.endswith("backend_compile_duration")
 
 
 def _on_event(event: str, **_: object) -> None:
     if event == "/jax/compilation_cache/cache_hits":
-        for meter in _meters:
+        for meter in _meters.open:
             meter.cache_hits += 1
 
 
@@ -91,8 +99,8 @@ def compile_meter() -> Iterator[CompileTime]:
     True
     """
     meter = CompileTime()
-    _meters.append(meter)
+    _meters.open.append(meter)
     try:
         yield meter
     finally:
-        _meters.remove(meter)
+        _meters.open.remove(meter)

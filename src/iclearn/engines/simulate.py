@@ -6,7 +6,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from .. import __version__
 from ..core.backend import compile_meter
 from ..core.prompt import Dataset
 from ..core.recipe import Recipe
@@ -42,7 +42,7 @@ class Checkpointer(Protocol):
 
 
 @dataclass
-class _Log:
+class Log:
     """Everything recorded so far."""
 
     loss: list[np.ndarray] = field(default_factory=list)
@@ -76,19 +76,32 @@ def simulate(
         checkpoint: keeps a long run's state, and gives it back when the same recipe starts again.
     """
     begin = time.perf_counter()
+    identity = {"recipe": recipe.to_dict(), "recipe_hash": recipe.hash}  # refuses what cannot be written, at once
     with compile_meter() as compiling:
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds = time.perf_counter() - begin
         state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
+    times = {
+        "wall_seconds": time.perf_counter() - begin + spent,
+        "setup_seconds": setup_seconds,
+        "compile_seconds": compiling.seconds,
+        "programs_compiled": compiling.programs,
+        "compile_cache_hits": compiling.cache_hits,
+    }
+    return finished_trace(recipe, setup, log, state, bad_step, {**identity, **times})
+
+
+def finished_trace(
+    recipe: Recipe, setup: Setup, log: Log, state: State, bad_step: int | None, facts: dict[str, Any]
+) -> Trace:
+    """The Trace of a run that has ended; `facts` (its identity and times) go into the provenance."""
     arrays = log.joined()
     minimum = setup.engine.minimum()
     status, status_step = _judge(arrays["loss"], bad_step, minimum)
     provenance = {
-        "recipe": recipe.to_dict(),
-        "recipe_hash": recipe.hash,
         "engine": setup.engine_name,
-        "iclearn": version("iclearn"),
+        "iclearn": __version__,
         "jax": jax.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
@@ -98,27 +111,23 @@ def simulate(
         "dtype": recipe.dtype,
         "seed": recipe.seed,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "wall_seconds": time.perf_counter() - begin + spent,
-        "setup_seconds": setup_seconds,
-        "compile_seconds": compiling.seconds,
-        "programs_compiled": compiling.programs,
-        "compile_cache_hits": compiling.cache_hits,
+        **facts,
     }
-    return Trace(_label(recipe, setup, arrays, state, minimum), status, status_step, provenance)
+    return Trace(_label(recipe, setup, arrays, state, minimum, bad_step), status, status_step, provenance)
 
 
 def _run(
     recipe: Recipe, setup: Setup, progress: Progress | None, checkpoint: Checkpointer | None
-) -> tuple[State, _Log, float, int | None]:
+) -> tuple[State, Log, float, int | None]:
     """All chunks; the state reached, the log, seconds spent before a resume, and the step of a divergence."""
     flow = recipe.optimiser.rule == "flow"
     hyper = Hyper.of(recipe.optimiser, recipe.dtype)
     state = initial_state(setup.model, hyper)
     key = step_key(recipe.seed)
-    every = max(1, -(-recipe.steps // recipe.record.candidates))
+    every = min(STEP_SLOTS, max(1, -(-recipe.steps // recipe.record.candidates)))
     if flow:  # records must fall on the points a call returns
         every = next(e for e in range(min(every, FLOW_STEPS), FLOW_STEPS + 1) if FLOW_STEPS % e == 0)
-    log, spent, begin = _Log(), 0.0, time.perf_counter()
+    log, spent, begin = Log(), 0.0, time.perf_counter()
     saved = checkpoint.load() if checkpoint is not None else None
     if saved is not None:
         state, log, spent = _restore(saved, state)
@@ -143,15 +152,17 @@ def _run(
         stride = every if flow else 1
         for name, path in chunk.weights.items():
             log.weights.setdefault(name, []).append(np.asarray(path)[: len(records) * stride : stride])
-        first = float(log.loss[0][0])
-        bad = ~np.isfinite(loss) | (loss > BLOW_UP * max(first, 1e-300))
+        if flow and count < FLOW_STEPS:  # the last call went beyond the last step
+            ends = {name: np.asarray(path)[count] for name, path in chunk.weights.items()}
+            state = eqx.tree_at(lambda s, names=tuple(ends): [getattr(s.model, n) for n in names], state,
+                                [jnp.asarray(end) for end in ends.values()])  # fmt: skip
+        bad = diverged(loss, float(log.loss[0][0]))
         if bad.any():
             bad_step = done + int(np.argmax(bad))
             break
         done = stop
         if not flow:
-            faster = count * CHUNK_SECONDS / max(seconds, 1e-6)
-            length = max(every, min(limit, int(min(faster, 8 * count)) // every * every))
+            length = next_length(count, seconds, every, limit)
         if progress is not None:
             progress(done, recipe.steps, float(loss[-1]))
         if checkpoint is not None and done < recipe.steps and checkpoint.due():
@@ -159,7 +170,18 @@ def _run(
     return state, log, spent, bad_step
 
 
-def _freeze(state: State, log: _Log, seconds: float) -> dict[str, np.ndarray]:
+def diverged(loss: np.ndarray, first: float) -> np.ndarray:
+    """Which of these losses are no fluctuation any more."""
+    return ~np.isfinite(loss) | (loss > BLOW_UP * max(first, 1e-300))
+
+
+def next_length(count: int, seconds: float, every: int, limit: int) -> int:
+    """Steps of the next chunk after `count` steps took these seconds: whole recording intervals, half a second."""
+    faster = count * CHUNK_SECONDS / max(seconds, 1e-6)
+    return max(every, min(limit, int(min(faster, 8 * count)) // every * every))
+
+
+def _freeze(state: State, log: Log, seconds: float) -> dict[str, np.ndarray]:
     leaves = jax.tree.leaves(eqx.filter(state, eqx.is_array))
     return {
         **log.joined(),
@@ -168,12 +190,12 @@ def _freeze(state: State, log: _Log, seconds: float) -> dict[str, np.ndarray]:
     }
 
 
-def _restore(saved: dict[str, np.ndarray], like: State) -> tuple[State, _Log, float]:
+def _restore(saved: dict[str, np.ndarray], like: State) -> tuple[State, Log, float]:
     arrays, rest = eqx.partition(like, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     loaded = [jnp.asarray(saved[f"state_{i}"], leaf.dtype) for i, leaf in enumerate(leaves)]
     weights = {n.removeprefix("weight_"): [a] for n, a in saved.items() if n.startswith("weight_")}
-    log = _Log([saved["loss"]], [saved["test_loss"]], [saved["records"]], weights)
+    log = Log([saved["loss"]], [saved["test_loss"]], [saved["records"]], weights)
     return eqx.combine(jax.tree.unflatten(structure, loaded), rest), log, float(saved["seconds"])
 
 
@@ -200,13 +222,15 @@ def select_records(loss: np.ndarray, count: int) -> np.ndarray:
 
 
 def _label(
-    recipe: Recipe, setup: Setup, arrays: dict[str, np.ndarray], state: State, minimum: float | None
+    recipe: Recipe,
+    setup: Setup,
+    arrays: dict[str, np.ndarray],
+    state: State,
+    minimum: float | None,
+    bad_step: int | None,
 ) -> xr.Dataset:
     """Named axes for everything; after a divergence the curve ends with the last step that was still sound."""
-    loss = arrays["loss"]
-    bad = ~np.isfinite(loss)
-    if bad.any():
-        loss = loss[: max(1, int(np.argmax(bad)))]
+    loss = arrays["loss"] if bad_step is None else arrays["loss"][: max(1, bad_step)]
     steps = np.arange(len(loss))
     variables: dict[str, Any] = {"loss": ("step", loss, {"long_name": "training loss"})}
     coords: dict[str, Any] = {"step": ("step", steps, {"long_name": "step"})}
@@ -221,12 +245,11 @@ def _label(
         final = state.model.weights()
         complete = len(loss) == recipe.steps
         chosen = select_records(loss[records], recipe.record.weights - complete)
-        coords["record"] = ("record", np.append(records[chosen], [recipe.steps] * complete))
+        coords["record"] = ("record", np.append(records[chosen], np.full(int(complete), recipe.steps)))
         for name, axes in type(state.model).axes.items():
             path = arrays[f"weight_{name}"][sound][chosen]
             if complete:
-                last = np.asarray(final[name]) if recipe.optimiser.rule != "flow" else path[-1]
-                path = np.concatenate([path, last[None]])
+                path = np.concatenate([path, np.asarray(final[name])[None]])
             variables[f"weight_{name}"] = (("record", *axes), path)
             for axis, size in zip(axes, path.shape[1:], strict=True):
                 coords[axis] = (axis, np.arange(size))

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..papers.base import Paper
 
 _SOFTWARE = (
@@ -30,7 +31,7 @@ _SOFTWARE = (
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {"iclearn": __version__, "python": platform.python_version()}
     for name in _SOFTWARE:
         try:
             found[name] = version(name)
@@ -92,7 +93,7 @@ def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict
         "paper": paper.id,
         "title": paper.title,
         "citation": paper.citation,
-        "code": {"package": f"iclearn {version('iclearn')}", "source": _commit()},
+        "code": {"package": f"iclearn {__version__}", "source": _commit()},
         "software": _versions(),
         "hardware": {
             "processor": _processor(),

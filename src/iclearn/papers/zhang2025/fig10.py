@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ...probes.conserved import drift
+from ...probes.conserved import conserved, drift
 from ..base import Claim, Data, Figure, Outcome, judge_close
 from ..lab import Lab
 from .common import merged_recipe, public_task, separate_recipe
@@ -33,7 +33,11 @@ def collect(lab: Lab) -> Data:
 
 def drifts(data: Data, family: str) -> dict[int, np.ndarray]:
     """Largest change of the conserved quantities along each run, by step size divisor."""
-    return {part: np.array([float(np.max(drift(t))) for t in traces]) for part, traces in data[family].items()}
+
+    def largest(trace) -> float:
+        return max(float(np.max(drift(quantity))) for quantity in conserved(trace).values())
+
+    return {part: np.array([largest(trace) for trace in traces]) for part, traces in data[family].items()}
 
 
 def draw(data: Data):

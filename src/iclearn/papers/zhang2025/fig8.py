@@ -83,6 +83,8 @@ def draw(data: Data):
         )
         right.loglog(fine, [theory(eigenvalue, s) for s in fine], color="0.5", ls="--", lw=1.2)
     right.set(xlabel="initial scale $v_0$", title=r"slope $-1$ in $v_0$")
+    right.set_xticks([3e-3, 1e-2, 3e-2], ["0.003", "0.01", "0.03"])
+    right.minorticks_off()
     for ax in (left, right):
         ax.plot([], [], color="0.5", ls="--", lw=1.2, label="equation (21)")
         ax.legend()

@@ -1,0 +1,48 @@
+"""Gradient descent on the context: the algorithm linear attention is compared with."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...core.errors import IclearnError
+from ...core.prompt import Prompt
+from ..base import AbstractModel
+from .shrinkage import as_columns, context, scalar
+
+
+class GradientDescent(AbstractModel):
+    """k steps of gradient descent from w_0 on (1/2n) Σ ‖y_i − w·x_i‖², n the pairs of the prompt.
+
+    w ← w + (lr/n) Σ (y_i − w·x_i) x_i; one step answers w_0·x_q + (lr/n) Σ (y_i − w_0·x_i) x_i·x_q.
+
+    Args:
+        initial: w_0, (dim) for every output or (dim, output).
+        lr: step size; may be traced.
+        steps: k.
+    """
+
+    initial: Float[Array, "dim output"]
+    lr: Float[Array, ""]
+    steps: int = eqx.field(static=True)
+
+    def __init__(
+        self, initial: Float[Array, " ..."] | np.ndarray, lr: Float[Array, ""] | float | int, steps: int = 1
+    ) -> None:
+        self.initial = as_columns(jnp.asarray(initial, float))
+        if steps < 0:
+            raise IclearnError(f"the number of gradient steps must not be negative, not {steps}")
+        self.lr, self.steps = scalar(lr), steps
+
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
+        x, y = context(prompt)
+        rate = (self.lr / jnp.maximum(prompt.num_context(), 1)).astype(x.dtype)
+        start = jnp.broadcast_to(self.initial, (x.shape[1], y.shape[1])).astype(x.dtype)
+
+        def step(w: Float[Array, "dim output"], _: None) -> tuple[Float[Array, "dim output"], None]:
+            return w + rate * (x.T @ (y - x @ w)), None
+
+        return prompt.query @ jax.lax.scan(step, start, None, length=self.steps)[0]

@@ -1,0 +1,246 @@
+"""Figure 6: the scale of the initial weights, from tiny (long plateaus) to large (decay from step 0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from ...core.recipe import Init, Recipe
+from ...core.trace import Trace
+from ...probes.plateaus import find_plateaus
+from ...theory.zhang2025 import (
+    MergedWeights,
+    SeparateWeights,
+    drop_duration,
+    effective_head_scale,
+    effective_init,
+    merged_drop_time,
+    read_weights,
+)
+from ..base import Claim, Data, Figure, Outcome, judge_seeds
+from ..lab import Lab
+from .common import CONTEXT, GAIN, basis, draw_levels, eigenvalues, levels, merged_recipe, public_task, separate_recipe
+
+MERGED_SCALES = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3)
+SEPARATE_SCALES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
+SMALL = {"merged": 1e-3, "separate": 1e-2}  # the laws are those of small initial weights: fitted up to here
+LARGE = {"merged": 0.1, "separate": 1.0}  # initial W of the order of the optimum or beyond
+EDGE = 0.1  # a plateau ends where the curve has done this share of the drop
+UNIT = 1 / (GAIN * float(np.linalg.norm(eigenvalues(4) ** 2)))  # τ/(g‖Λ²‖), merged attention's e-folding time
+
+
+def recipes(family: str, scale: float, seeds: Sequence[int]) -> list[Recipe]:
+    """Gradient flow under infinitely many prompts: t/τ to 8 (merged), to 16/scale or at least 160 (separate)."""
+    task = public_task(prompts=None)
+    if family == "merged":
+        return [merged_recipe(s, task, steps=4096, init=Init(scale), optimiser__rule="flow") for s in seeds]
+    grid = {"optimiser__rule": "flow", "optimiser__lr": 1e-3 / min(scale, 0.1)}
+    return [separate_recipe(s, task, heads=5, init=scale, steps=8192, **grid) for s in seeds]
+
+
+def collect(lab: Lab) -> Data:
+    data = {}
+    for family, scales in (("merged", MERGED_SCALES), ("separate", SEPARATE_SCALES)):
+        traces = lab.run([recipe for scale in scales for recipe in recipes(family, scale, lab.seeds)])
+        count = lab.num_seeds
+        data[family] = {scale: traces[i * count : (i + 1) * count] for i, scale in enumerate(scales)}
+    return data
+
+
+def first_plateau(trace: Trace) -> float:
+    """How long the curve stays at its first level (t/τ); NaN where it has no plateau there."""
+    found = find_plateaus(trace)
+    return found[0].duration if len(found) and found[0].start == 0 else float("nan")
+
+
+def predicted(trace: Trace) -> float:
+    """The end of the first plateau from the run's own initial weights: nothing is fitted."""
+    weights, vectors, values = read_weights(trace.weights(0)), basis(trace), eigenvalues(4)
+    if isinstance(weights, MergedWeights):
+        w_init = effective_init(weights, values, basis=vectors)
+        return merged_drop_time(values, CONTEXT, w_init, gain=GAIN, fraction=EDGE)
+    assert isinstance(weights, SeparateWeights)
+    rows = zip(np.asarray(weights.value), weights.key @ vectors, weights.query @ vectors, strict=True)
+    v_0 = max(effective_head_scale(float(v), np.asarray(k), np.asarray(q), GAIN * values**2) for v, k, q in rows)
+    progress = (1 - (1 - EDGE) ** 0.5) ** (1 / 3)  # of v/v*: the loss on the way is ∝ (1 − x³)²
+    return drop_duration(values[0], values.sum(), CONTEXT, v_0, gain=GAIN, progress=progress)
+
+
+def durations(data: Data, family: str) -> tuple[np.ndarray, np.ndarray]:
+    """Scales (ascending) and first plateaus (scale, seed)."""
+    runs = data[family]
+    return np.array(list(runs)), np.array([[first_plateau(t) for t in traces] for traces in runs.values()])
+
+
+def draw(data: Data):
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7.4), width_ratios=(3, 2))
+    for row, family, limit in ((axes[0], "merged", (0, 4)), (axes[1], "separate", (0.05, 2e4))):
+        _curves(row[0], data, family, limit)
+        _law(row[1], data, family)
+    axes[0, 0].set_title("merged: each tenth of the scale adds the same time", fontsize=11)
+    axes[1, 0].set_title("separate: each tenth of the scale takes ten times as long", fontsize=11)
+    return figure
+
+
+def _curves(ax: Axes, data: Data, family: str, limit: tuple[float, float]) -> None:
+    scales = list(data[family])
+    heights = levels(4)
+    draw_levels(ax, heights[[0, -1]] if family == "merged" else heights, names=False)
+    for i, scale in enumerate(scales):
+        trace = data[family][scale][0]
+        share = i / (len(scales) - 1)
+        large = scale >= LARGE[family]
+        ax.plot(
+            trace.data["time"], trace.loss, color=plt.get_cmap("viridis")(0.9 * share), lw=1.7,
+            ls="--" if large else "-", label=f"{scale:g}" + (" (large)" if large else ""),
+        )  # fmt: skip
+    if family == "separate":
+        ax.set_xscale("log")
+    ax.set(xlabel=r"time $t/\tau$", ylabel="loss, infinitely many prompts", xlim=limit, ylim=(0, 1.35))
+    ax.legend(title="init (seed 0)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, title_fontsize=9)
+
+
+def _law(ax: Axes, data: Data, family: str) -> None:
+    scales, table = durations(data, family)
+    theory = np.array([np.mean([predicted(t) for t in traces]) for traces in data[family].values()])
+    keep = theory > 0
+    ax.plot(scales[keep], theory[keep], color="black", ls="--", lw=1.3, label="theory, mean over seeds")
+    for s, column in enumerate(table.T):
+        ax.plot(
+            scales, column, "o", ms=4.5, mfc="none", color="#0072B2", label="measured, every seed" if s == 0 else None
+        )
+    ax.set_xscale("log")
+    if family == "separate":
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(0, None)
+    name = r"slope $\tau/(g\|\Lambda^2\|)$ in ln" if family == "merged" else "slope −1"
+    ax.set_title(f"first plateau: {name}", fontsize=11)
+    ax.set(xlabel="init", ylabel=r"first plateau $t/\tau$")
+    ax.legend(loc="upper right")
+
+
+def fitted(data: Data, family: str) -> tuple[np.ndarray, np.ndarray]:
+    """Slope by seed, and the largest residual of each straight line, over the small scales.
+
+    Merged: duration against ln(1/init). Separate: ln duration against ln init.
+    """
+    scales, table = durations(data, family)
+    small = scales <= SMALL[family]
+    x = np.log(scales[small])
+    slopes, residuals = [], []
+    for column in table[small].T:
+        y = column if family == "merged" else np.log(column)
+        if not np.isfinite(y).all():
+            slopes.append(np.nan)
+            residuals.append(np.nan)
+            continue
+        slope, offset = np.polyfit(x, y, 1)
+        slopes.append(-slope if family == "merged" else slope)
+        residuals.append(float(np.max(np.abs(y - slope * x - offset))))
+    return np.array(slopes), np.array(residuals)
+
+
+def law(family: str, expected: float, tolerance: float):
+    def judge(data: Data) -> Outcome:
+        slopes, residuals = fitted(data, family)
+        measured = {
+            "mean slope": float(np.mean(slopes)),
+            "standard error over seeds": float(np.std(slopes, ddof=1) / np.sqrt(len(slopes))) if len(slopes) > 1 else 0.0,
+            "expected": expected,
+            "largest residual of the straight lines": float(np.max(residuals)),
+        }  # fmt: skip
+        return judge_seeds([bool(abs(s / expected - 1) < tolerance) for s in slopes], measured)
+
+    return judge
+
+
+def nothing_fitted(family: str, tolerance: float):
+    def judge(data: Data) -> Outcome:
+        ratios = {
+            scale: [first_plateau(t) / predicted(t) for t in traces]
+            for scale, traces in data[family].items()
+            if scale <= SMALL[family]
+        }
+        passed = [abs(r - 1) < tolerance for row in ratios.values() for r in row]
+        return judge_seeds(passed, {scale: np.round(row, 4) for scale, row in ratios.items()})
+
+    return judge
+
+
+def large(family: str):
+    def judge(data: Data) -> Outcome:
+        passed, rows = [], {}
+        for scale, traces in data[family].items():
+            if scale < LARGE[family]:
+                continue
+            rows[scale] = []
+            for trace in traces:
+                speed = -np.gradient(trace.loss.values, trace.data["time"].values)
+                count = len(find_plateaus(trace))
+                rows[scale].append([count, round(float(speed[0] / speed.max()), 3)])
+                passed.append(count == 0 and bool(speed[0] >= speed.max()))
+        return judge_seeds(passed, {"by scale and seed: plateaus, speed at step 0 / largest speed": rows})
+
+    return judge
+
+
+def last_drop(data: Data) -> Outcome:
+    """When the last eigenvector is learned: init × time, the same at every small scale."""
+    spreads = []
+    for traces in zip(*(data["separate"][s] for s in SEPARATE_SCALES if s <= SMALL["separate"]), strict=True):
+        found = [find_plateaus(t) for t in traces]
+        ends = [stairs.drop_times[-1] if len(stairs.drops) == 4 else np.nan for stairs in found]
+        scales = np.log([s for s in SEPARATE_SCALES if s <= SMALL["separate"]])
+        spreads.append(float(np.polyfit(scales, np.log(ends), 1)[0]) if np.isfinite(ends).all() else np.nan)
+    mean = float(np.mean(spreads))
+    return judge_seeds([bool(abs(s + 1) < 0.1) for s in spreads], {"exponents": spreads, "mean": mean})
+
+
+FIGURE = Figure(
+    id="fig6",
+    title="from tiny to large initial weights",
+    collect=collect,
+    draw=draw,
+    claims=(
+        Claim(
+            "merged_log", "Merged attention's plateau lasts τ/(g‖Λ²‖) · ln(1/init) and a constant.",
+            f"slope {UNIT:.4f} t/τ per e-fold of init (1e-8 to 1e-3)",
+            "0.5 % of the slope: the curve is sampled every 0.002 of the 2 it is fitted over",
+            law("merged", UNIT, 0.005), source="theory",
+        ),
+        Claim(
+            "separate_inverse", "Separate attention's first plateau lasts ∝ 1/init.", "exponent −1 (init 1e-3 to 1e-2)",
+            "0.05: the constant that (21) takes off 1/(g λ² v_0) is some 4 % of it at init 1e-2", law("separate", -1.0, 0.05),
+            source="theory",
+        ),
+        Claim(
+            "merged_predicted", "The end of merged attention's plateau follows from the initial weights' growing mode.",
+            "measured / predicted = 1", "0.5 % for init ≤ 1e-3: plateaus last 0.6 and more, sampled every 0.002", nothing_fitted("merged", 0.005), source="theory",
+        ),
+        Claim(
+            "separate_predicted", "The end of separate attention's first plateau follows from the fastest head's v_0.",
+            "measured / predicted = 1", "2 % for init ≤ 1e-2: the other heads, of order init/v* = 2 %, are left out", nothing_fitted("separate", 0.02), source="theory",
+        ),
+        Claim(
+            "separate_whole", "The time until the last eigenvector is learned is ∝ 1/init too.", "exponent −1",
+            "0.1: three more plateaus, each with corrections like the first's", last_drop, source="ours",
+        ),
+        Claim(
+            "merged_large", "From large initial weights merged attention's loss decays from step 0 without a plateau.",
+            "no plateau, fastest at step 0 (init 0.1 and 0.3)", "at least 80 % of runs", large("merged"),
+        ),
+        Claim(
+            "separate_large", "From large initial weights separate attention's loss decays from step 0 without a plateau.",
+            "no plateau, fastest at step 0 (init 1)", "at least 80 % of runs", large("separate"),
+        ),
+    ),
+    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), infinitely many prompts; sums over tokens as in the public code
+merged attention H=8, init 1e-8 … 0.3; separate attention H=5, R=1, init 1e-3 … 1
+gradient flow τẆ = −½ ∂L/∂W (one step of rate lr is 2·lr of t/τ), loss read every 0.002 (merged), 0.002/init (separate)
+first plateau: from the start to a tenth of the first drop""",
+    cost="60 s on 2 cores",
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""The nearest of some candidate predictors to what a model computes, over training: on plateau m, which PCR?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..core.errors import IclearnError
+from .reading import covariance_of, effective_matrices, finite
+from .similarity import population_distance
+
+
+@dataclass(frozen=True)
+class NearestPredictor:
+    """`distance` is the root mean square prediction difference to every candidate; `nearest` the index of the least."""
+
+    distance: Float[np.ndarray, "record candidate"]
+    nearest: Int[np.ndarray, " record"]
+
+
+def nearest_predictor(
+    source: Any,
+    candidates: Any,
+    context_len: int,
+    covariance: Any = None,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
+) -> NearestPredictor:
+    """Distance of the model at every record to each candidate, exactly, over all prompts.
+
+    Args:
+        source: a Trace of a model linear in the cubic features, or matrices (record, dim, dim).
+        candidates: (candidate, dim, dim), each W of a predictor ŷ = β̂ᵀ W x_q with β̂ = (1/N) Σ y x.
+        context_len: N.
+        covariance: Λ (default: the Trace's).
+        gain: how many times β̂ the model of `source` sees: N for the unnormalised sum over tokens, 1 for 1/N.
+        noise: variance of the noise on the context labels.
+    """
+    matrices = effective_matrices(source, gain=gain)
+    choices = finite("the candidates", candidates, 3)
+    if choices.shape[0] == 0 or choices.shape[1:] != matrices.shape[1:]:
+        raise IclearnError(f"candidates {choices.shape} must be matrices of the model's shape {matrices.shape[1:]}")
+    cov = covariance_of(source, covariance)
+    squared = population_distance(matrices[:, None], choices[None], cov, context_len, noise=noise)
+    distance = np.sqrt(np.maximum(squared, 0.0))
+    return NearestPredictor(distance, distance.argmin(1))

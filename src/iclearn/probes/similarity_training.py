@@ -1,0 +1,71 @@
+"""A model over its training beside a fixed one, and the gradient step that linear self-attention has become (xie2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from ..core.errors import IclearnError
+from ..core.prompt import Batch
+from ..models.base import AbstractModel
+from .reading import finite
+from .similarity import compare
+
+
+def similarity_over_training(
+    models: Sequence[AbstractModel], records: Sequence[int] | np.ndarray, reference: AbstractModel, batch: Batch
+) -> xr.Dataset:
+    """`compare` of every recorded model with the reference: prediction, sensitivity, cosine, each with its error.
+
+    Args:
+        models: the model at each record, all of one shape (they share one compiled program).
+        records: the step of each.
+    """
+    if len(models) != len(records):
+        raise IclearnError(f"{len(models)} models were given for {len(records)} records")
+    rows = [asdict(compare(model, reference, batch)) for model in models]
+    names = [name for name in rows[0] if name != "num_prompts"]
+    return xr.Dataset(
+        {name: ("record", np.array([row[name] for row in rows])) for name in names}, {"record": np.asarray(records)}
+    )
+
+
+@dataclass(frozen=True)
+class RecoveredStep:
+    """What one head with a guess does, read as ŷ = w_q·x_q + (y-part): weights freed of their gauge.
+
+    Args:
+        guess: w_q, the start in the query's slot.
+        start: −p_x/p_y, the start that the head subtracts from the labels.
+        step: η, the trace of p_y·Q[I; w_qᵀ]'s upper block over dim; invariant under p → cp, Q → Q/c, Q → Q + r[−w_q; 1]ᵀ.
+        spread: root mean square of what is left of that block without η·I, and of its last row: 0 for a plain step.
+    """
+
+    guess: Float[np.ndarray, " dim"]
+    start: Float[np.ndarray, " dim"]
+    step: float
+    spread: float
+
+
+def recovered_step(p: Any, q: Any, guess: Any) -> RecoveredStep:
+    """The gradient step that the weights p (dim+1), Q (dim+1, dim+1) and w_q of one head come closest to.
+
+    >>> found = recovered_step([-4.0, 2.0], [[0.25, 0.0], [0.0, 0.0]], [2.0])
+    >>> found.start, found.step, found.spread
+    (array([2.]), 0.5, 0.0)
+    """
+    p, q, guess = finite("p", p, 1), finite("q", q, 2), finite("the guess", guess, 1)
+    dim = guess.size
+    if p.shape != (dim + 1,) or q.shape != (dim + 1, dim + 1):
+        raise IclearnError(f"p {p.shape} and q {q.shape} do not fit a guess of {dim} entries: one head at a time")
+    if p[-1] == 0:
+        raise IclearnError("p_y is zero: this head does not read the labels and is no gradient step")
+    lifted = p[-1] * (q[:, :-1] + np.outer(q[:, -1], guess))
+    step = float(np.trace(lifted[:-1])) / dim
+    rest = lifted - step * np.eye(dim + 1, dim)
+    return RecoveredStep(guess, -p[:-1] / p[-1], step, float(np.sqrt(np.mean(rest**2))))

@@ -1,0 +1,178 @@
+"""The 2^D fixed points of separate attention: loss, weights, index (zhang2025, (16)-(20), (22)).
+
+Eigenvectors are counted from 0 in the order of decreasing eigenvalues: the paper's M_m is the subset (0, …,
+m−1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...core.errors import IclearnError
+from .population import Spectrum, check_sizes, inflation, spectrum
+from .scalar import fixed_value
+from .weights import SeparateWeights
+
+Subset = Sequence[int]
+
+
+def subsets(dim: int) -> list[tuple[int, ...]]:
+    """All 2^dim sets of eigenvectors, small ones first.
+
+    >>> subsets(2)
+    [(), (0,), (1,), (0, 1)]
+    """
+    if not 1 <= dim <= 20:
+        raise IclearnError(f"there are 2^dim fixed points: dim must be between 1 and 20 to list them, not {dim}")
+    return list(chain.from_iterable(combinations(range(dim), size) for size in range(dim + 1)))
+
+
+def _members(subset: Subset, dim: int) -> np.ndarray:
+    members = sorted(subset)
+    if len(set(members)) != len(members) or any(not 0 <= d < dim for d in members):
+        raise IclearnError(f"a fixed point is a set of eigenvectors 0..{dim - 1}, not {tuple(subset)}")
+    return np.asarray(members, int)
+
+
+def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0) -> np.ndarray:
+    """Diagonal of W in the eigenbasis: w_d = [g λ_d (1 + (1 + tr Λ/λ_d)/N)]⁻¹ in the subset, 0 elsewhere."""
+    values = spectrum(eigenvalues)
+    check_sizes(context_len, gain)
+    diagonal = np.zeros(len(values))
+    members = _members(subset, len(values))
+    diagonal[members] = (1 / (gain * values * inflation(values, context_len)))[members]
+    return diagonal
+
+
+def fixed_point_matrix(
+    subset: Subset,
+    eigenvalues: Spectrum,
+    context_len: float,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+) -> np.ndarray:
+    """W = Σ_h v_h k_h q_hᵀ = Σ_{d∈S} w_d e_d e_dᵀ at a fixed point (16)-(18).
+
+    Args:
+        basis: eigenvectors e_d as columns (default: the axes).
+    """
+    diagonal = fixed_point_weights(subset, eigenvalues, context_len, gain=gain)
+    vectors = np.eye(len(diagonal)) if basis is None else np.asarray(basis, float)
+    return vectors * diagonal @ vectors.T
+
+
+def pcr_matrix(
+    components: int,
+    eigenvalues: Spectrum,
+    context_len: float,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+) -> np.ndarray:
+    """W of (22): at M_m the model computes g β̂ᵀ W x_q, principal component regression with m components."""
+    dim = len(spectrum(eigenvalues))
+    if not 0 <= components <= dim:
+        raise IclearnError(f"components must be between 0 and dim = {dim}, not {components}")
+    return fixed_point_matrix(range(components), eigenvalues, context_len, basis=basis, gain=gain)
+
+
+def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: float) -> float:
+    """tr Λ − Σ_{d∈S} λ_d (1 + (1 + tr Λ/λ_d)/N)⁻¹, the loss at a fixed point ((19) for any subset)."""
+    values = spectrum(eigenvalues)
+    gained = values / inflation(values, context_len)
+    return float(values.sum() - gained[_members(subset, len(values))].sum())
+
+
+def saddle_losses(eigenvalues: Spectrum, context_len: float) -> np.ndarray:
+    """L(M_m) for m = 0..D (19): the heights of the plateaus, and last the loss after training.
+
+    >>> saddle_losses([0.4, 0.3, 0.2, 0.1], 31).round(8).tolist()
+    [1.0, 0.64057971, 0.37737216, 0.2098046, 0.13599507]
+    """
+    values = spectrum(eigenvalues)
+    return values.sum() - np.concatenate([[0.0], np.cumsum(values / inflation(values, context_len))])
+
+
+def saddle_weights(eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0) -> np.ndarray:
+    """v_i of (20): at M_m head i has k = q = v_i e_i, v_i = [g λ_i (1 + (1 + tr Λ/λ_i)/N)]^(-1/3)."""
+    values = spectrum(eigenvalues)
+    return np.asarray(fixed_value(values, values.sum(), context_len, gain=gain))
+
+
+def realise(
+    subset: Subset,
+    eigenvalues: Spectrum,
+    context_len: float,
+    num_heads: int,
+    rank: int = 1,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+) -> SeparateWeights:
+    """Weights at a fixed point as small initialisations reach it: heads filled one by one, all balanced.
+
+    A head with eigenvectors S_h has v³ = Σ_{d∈S_h} w_d and, for each, a pair k = q = √(w_d/v) e_d; with
+    rank 1 that is (20). Heads and pairs that are not needed are zero.
+    """
+    diagonal = fixed_point_weights(subset, eigenvalues, context_len, gain=gain)
+    dim, members = len(diagonal), _members(subset, len(diagonal))
+    if num_heads < 1 or rank < 1:
+        raise IclearnError(f"num_heads and rank must be at least 1, not {num_heads} and {rank}")
+    if len(members) > num_heads * rank:
+        raise IclearnError(
+            f"{num_heads} heads of rank {rank} hold at most {num_heads * rank} eigenvectors, "
+            f"not {len(members)}: use more heads"
+        )
+    vectors = np.eye(dim) if basis is None else np.asarray(basis, float)
+    value, pairs = np.zeros(num_heads), np.zeros((num_heads, rank, dim))
+    for head, start in enumerate(range(0, len(members), rank)):
+        held = members[start : start + rank]
+        value[head] = diagonal[held].sum() ** (1 / 3)
+        pairs[head, : len(held)] = np.sqrt(diagonal[held] / value[head])[:, None] * vectors[:, held].T
+    return SeparateWeights(jnp.asarray(value), jnp.asarray(pairs), jnp.asarray(pairs))
+
+
+def saddle_index(subset: Subset, eigenvalues: Spectrum, rank: int = 1) -> int:
+    """Number of negative Hessian eigenvalues at `realise(subset, …)`, in closed form (our derivation).
+
+    Only entries W_dd of eigenvectors d that are not learned still have a force, F_dd = g λ_d², so the
+    Hessian splits into 2×2 blocks of (k_d, q_d) of each pair. In a pair that holds e_i the block has a
+    negative eigenvalue exactly if λ_d/a_d > λ_i/a_i, that is λ_d > λ_i: the head would rather hold e_d. In
+    an unused pair of a head with v ≠ 0 it always has. Unused heads add zeros only: v k qᵀ is cubic. Hence
+
+        index = #{(i ∈ S, d ∉ S): λ_d > λ_i} + (unused pairs of heads in use) · #{d ∉ S}.
+
+    With rank 1 and distinct eigenvalues the only fixed points of index 0 are the M_m; all others are strict
+    saddles. With rank R, M_m has index 0 exactly for m a multiple of R (and for m = D): these are left by
+    cubic growth, in a time ∝ 1/init, the others exponentially, in a time ∝ ln(1/init). Those are the
+    conspicuous and the brief plateaus.
+    """
+    values = spectrum(eigenvalues)
+    members = _members(subset, len(values))
+    missing = np.setdiff1d(np.arange(len(values)), members)
+    swaps = int((values[missing][None, :] > values[members][:, None]).sum())
+    return swaps + (-len(members) % rank) * len(missing)
+
+
+def conspicuous_plateaus(dim: int, rank: int, num_heads: int | None = None) -> list[int]:
+    """m of the long plateaus L(M_m): the multiples of the rank, where a new head must escape.
+
+    With few heads (num_heads · rank < dim) training ends at L(M_m) with m = num_heads · rank; that end is
+    not listed.
+
+    >>> conspicuous_plateaus(8, 3)
+    [0, 3, 6]
+    """
+    if dim < 1 or rank < 1 or (num_heads is not None and num_heads < 1):
+        raise IclearnError(f"dim, rank and num_heads must be at least 1, not {dim}, {rank} and {num_heads}")
+    return list(range(0, learned_components(dim, rank, num_heads), rank))
+
+
+def learned_components(dim: int, rank: int, num_heads: int | None = None) -> int:
+    """How many eigenvectors training ends with: min(dim, num_heads · rank)."""
+    return dim if num_heads is None else min(dim, num_heads * rank)
