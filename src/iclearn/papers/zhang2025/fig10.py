@@ -50,6 +50,8 @@ def draw(data: Data):
             ax.loglog([step] * len(values), values, "o", color="black", mfc="white")
         ax.loglog(steps, means[0] * steps / steps[0], color="0.5", ls="--", label="slope 1")
         ax.set(xlabel="learning rate", title=f"{family} attention, slope {slope(data, family):.3f}")
+        ax.set_xticks(steps, [f"{step:g}" for step in steps])
+        ax.minorticks_off()
         ax.legend()
     axes[0].set_ylabel("largest drift of the conserved quantities")
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from ...probes.saddles import SaddleMatch, match_plateaus
 from ...theory.zhang2025 import conspicuous_plateaus

@@ -1,0 +1,60 @@
+"""Named streams: the same numbers alone, vmapped over seeds, and under jit; different names are different numbers."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from iclearn.core.rng import normal, random_rotation, standard_normals, stream
+
+SEEDS = jnp.arange(5)
+
+
+def numbers(seed, name="data"):
+    return jax.random.normal(stream(seed, name), (3,))
+
+
+def test_streams_are_the_same_alone_vmapped_and_jitted():
+    alone = np.stack([numbers(int(s)) for s in SEEDS])
+    np.testing.assert_array_equal(jax.vmap(numbers)(SEEDS), alone)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(numbers))(SEEDS), alone)
+
+
+def test_names_and_seeds_make_different_streams():
+    draws = [tuple(np.asarray(numbers(s, n))) for s in range(20) for n in ("data", "data.train", "init", "steps")]
+    assert len(set(draws)) == len(draws)
+
+
+def test_float32_and_float64_draws_are_the_same_numbers():
+    key = stream(3, "data")
+    narrow, wide = normal(key, (1000,), jnp.float32), normal(key, (1000,), jnp.float64)
+    assert (narrow.dtype, wide.dtype) == (jnp.float32, jnp.float64)
+    np.testing.assert_array_equal(narrow.astype(jnp.float64), wide)
+
+
+def test_standard_normals_are_double_and_independent_of_each_other():
+    first, second = standard_normals(stream(0, "init"), ((4000,), (4000,)))
+    assert first.dtype == jnp.float64
+    error = 1 / np.sqrt(4000)  # standard error of a mean of 4000 products of standard normals
+    assert abs(float(jnp.mean(first * second))) < 4 * error
+    assert abs(float(jnp.mean(first))) < 4 * error
+    assert abs(float(jnp.var(first)) - 1) < 4 * error * np.sqrt(2)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_rotations_are_orthogonal(dim):
+    q = np.asarray(random_rotation(stream(1, "covariance"), dim))
+    np.testing.assert_allclose(q @ q.T, np.eye(dim), atol=1e-14)
+
+
+def test_rotations_are_uniform():
+    """E q_ij = 0, E q_ij² = 1/D and E q_11 q_22 = E q_12 q_21 = 0 under the uniform measure with both signs of det."""
+    count, dim = 4000, 3
+    q = np.asarray(jax.vmap(lambda s: random_rotation(stream(s, "r"), dim))(jnp.arange(count)))
+    assert abs(q.mean(0) * np.sqrt(dim * count)).max() < 5, "in standard errors"
+    square_error = np.sqrt(3 / (dim * (dim + 2)) - 1 / dim**2) / np.sqrt(count)
+    assert abs((q**2).mean(0) - 1 / dim).max() < 5 * square_error
+    negative = (np.linalg.det(q) < 0).mean()
+    assert abs(negative - 0.5) < 5 * 0.5 / np.sqrt(count)
