@@ -64,6 +64,7 @@ def write_report(paper: Paper, results: Sequence[FigureResult], out: Path) -> Pa
     facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
     write_json(out / "card.json", plain(facts))
     (out / "card.md").write_text(card_markdown(facts))
+    (out / "what-holds.md").write_text(what_holds(paper, read_json(out / "verdicts.json", [])))
     page = out / "index.html"
     page.write_text(_page(paper, out, facts))
     return page

@@ -90,4 +90,4 @@ def effective_head_scale(value: float, key: np.ndarray, query: np.ndarray, rates
     0.1
     """
     rates = np.asarray(rates, float)
-    return 1 / (rates.max() * SmallHead.from_weights(value, key, query).blow_up(rates)[0])
+    return float(1 / (rates.max() * SmallHead.from_weights(value, key, query).blow_up(rates)[0]))
