@@ -17,21 +17,19 @@ from .common import levels, merged_recipe, public_task
 
 FRACTIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MIXES = FRACTIONS[1:-1]
-STEPS = 5001
+PROMPTS, STEPS = 5000, 5001
 # One run each: the exact engine's IW minimum (step, loss) and, for c = 0, the IC loss at the end.
 KNOWN_MINIMA = {0.2: (880, 0.25), 0.4: (1209, 0.35), 0.6: (1540, 0.43), 0.8: (2100, 0.60)}
 PUBLISHED_IC = 2.2
 LEARNED = 0.9  # the in-weight task counts as learned where IW falls below this share of its start
 
 
-def recipes(
-    seeds: Sequence[int], fraction: float, *, prompts: int = 5000, tests: int = 5000, steps: int = STEPS
-) -> list[Recipe]:
+def recipes(seeds: Sequence[int], fraction: float) -> list[Recipe]:
     """attnM on a set in which `fraction` of the prompts are in-context, with the public code's two test sets."""
     task = public_task(
-        prompts=prompts, white=True, in_context=fraction, whiten=fraction == 1, test_prompts=tests
+        prompts=PROMPTS, white=True, in_context=fraction, whiten=fraction == 1, test_prompts=PROMPTS
     )  # fmt: skip
-    return [merged_recipe(seed, task, steps=steps, optimiser__lr=5e-4) for seed in seeds]
+    return [merged_recipe(seed, task, steps=STEPS, optimiser__lr=5e-4) for seed in seeds]
 
 
 def collect(lab: Lab) -> Data:

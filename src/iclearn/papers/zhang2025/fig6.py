@@ -80,8 +80,8 @@ def draw(data: Data):
     for row, family, limit in ((axes[0], "merged", (0, 4)), (axes[1], "separate", (0.05, 2e4))):
         _curves(row[0], data, family, limit)
         _law(row[1], data, family)
-    axes[0, 0].set_title("merged: each tenth of the scale adds the same time", fontsize=11)
-    axes[1, 0].set_title("separate: each tenth of the scale takes ten times as long", fontsize=11)
+    axes[0, 0].set_title("merged: every factor 1/10 in init adds the same time", fontsize=11)
+    axes[1, 0].set_title("separate: every factor 1/10 in init takes ten times as long", fontsize=11)
     return figure
 
 
@@ -95,7 +95,7 @@ def _curves(ax: Axes, data: Data, family: str, limit: tuple[float, float]) -> No
         large = scale >= LARGE[family]
         ax.plot(
             trace.data["time"], trace.loss, color=plt.get_cmap("viridis")(0.9 * share), lw=1.7,
-            ls="--" if large else "-", label=f"{scale:g}" + (" (large)" if large else ""),
+            ls="--" if large else "-", label=_name(scale) + (" (large)" if large else ""),
         )  # fmt: skip
     if family == "separate":
         ax.set_xscale("log")
@@ -103,11 +103,18 @@ def _curves(ax: Axes, data: Data, family: str, limit: tuple[float, float]) -> No
     ax.legend(title="init (seed 0)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, title_fontsize=9)
 
 
+def _name(scale: float) -> str:
+    """1e-8 as a power of ten, numbers of everyday size as they are."""
+    digits, power = f"{scale:.0e}".split("e")
+    factor = "" if digits == "1" else rf"{digits}\cdot"
+    return f"{scale:g}" if scale > 0.05 else f"${factor}10^{{{int(power)}}}$"
+
+
 def _law(ax: Axes, data: Data, family: str) -> None:
     scales, table = durations(data, family)
-    theory = np.array([np.mean([predicted(t) for t in traces]) for traces in data[family].values()])
-    keep = theory > 0
-    ax.plot(scales[keep], theory[keep], color="black", ls="--", lw=1.3, label="theory, mean over seeds")
+    kept = scales[np.isfinite(table).any(1)]
+    theory = [np.mean([predicted(t) for t in data[family][scale]]) for scale in kept]
+    ax.plot(kept, theory, color="black", ls="--", lw=1.3, label="theory, mean over seeds")
     for s, column in enumerate(table.T):
         ax.plot(
             scales, column, "o", ms=4.5, mfc="none", color="#0072B2", label="measured, every seed" if s == 0 else None
@@ -189,15 +196,15 @@ def large(family: str):
 
 
 def last_drop(data: Data) -> Outcome:
-    """When the last eigenvector is learned: init × time, the same at every small scale."""
-    spreads = []
-    for traces in zip(*(data["separate"][s] for s in SEPARATE_SCALES if s <= SMALL["separate"]), strict=True):
+    """When the last eigenvector is learned, as a power of init."""
+    scales = [scale for scale in data["separate"] if scale <= SMALL["separate"]]
+    exponents = []
+    for traces in zip(*(data["separate"][scale] for scale in scales), strict=True):
         found = [find_plateaus(t) for t in traces]
-        ends = [stairs.drop_times[-1] if len(stairs.drops) == 4 else np.nan for stairs in found]
-        scales = np.log([s for s in SEPARATE_SCALES if s <= SMALL["separate"]])
-        spreads.append(float(np.polyfit(scales, np.log(ends), 1)[0]) if np.isfinite(ends).all() else np.nan)
-    mean = float(np.mean(spreads))
-    return judge_seeds([bool(abs(s + 1) < 0.1) for s in spreads], {"exponents": spreads, "mean": mean})
+        ends = np.array([stairs.drop_times[-1] if len(stairs.drops) == 4 else np.nan for stairs in found])
+        exponents.append(float(np.polyfit(np.log(scales), np.log(ends), 1)[0]) if np.isfinite(ends).all() else np.nan)
+    mean = float(np.nanmean(exponents)) if np.isfinite(exponents).any() else float("nan")
+    return judge_seeds([bool(abs(e + 1) < 0.1) for e in exponents], {"exponents": exponents, "mean": mean})
 
 
 FIGURE = Figure(
