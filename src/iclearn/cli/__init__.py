@@ -55,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
         sys.stdout = None  # type: ignore[assignment]
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return complain(f"iclearn {name}", f"{where}{error.strerror or error}")
     except KeyboardInterrupt:
         print(f"iclearn {name}: interrupted", file=sys.stderr)
         return 130

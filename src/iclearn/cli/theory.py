@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..core.errors import IclearnError
 from .parsing import complain, parse
 
-PAPERS = ("zhang2025",)
+PAPERS = ("zhang2025", "xie2025")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,24 @@ class ZhangArgs:
     """Print JSON."""
 
 
+@dataclass(frozen=True)
+class XieArgs:
+    """Linear self-attention and one gradient step (xie2025): exact optima for every number of heads."""
+
+    dim: int = 10
+    """Dimension d of the inputs."""
+    context: int = 10
+    """Context pairs C."""
+    prior_norm: float = 1.0
+    """Norm m of the prior mean of the task vector."""
+    noise: float = 0.0
+    """Variance of the noise on the context labels."""
+    heads: tuple[int, ...] = ()
+    """Numbers of heads to list. Default: 1 ... d + 1."""
+    json: bool = False
+    """Print JSON."""
+
+
 def run(argv: Sequence[str]) -> int:
     if not argv or argv[0].startswith("-"):
         if argv and argv[0] in ("-h", "--help"):
@@ -41,7 +59,7 @@ def run(argv: Sequence[str]) -> int:
         return complain("iclearn theory", f"name a paper first: {', '.join(PAPERS)}")
     if argv[0] not in PAPERS:
         raise IclearnError(f"unknown paper {argv[0]!r}; papers with a theory are {', '.join(PAPERS)}")
-    return {"zhang2025": zhang2025}[argv[0]](argv[1:])
+    return {"zhang2025": zhang2025, "xie2025": xie2025}[argv[0]](argv[1:])
 
 
 def zhang2025(argv: Sequence[str]) -> int:
@@ -51,6 +69,18 @@ def zhang2025(argv: Sequence[str]) -> int:
     values = args.eigenvalues or (0.4, 0.3, 0.2, 0.1)
     heads = args.heads if args.heads is not None else len(values) + 1
     found = summary(values, args.context, heads, args.rank, args.init, gain=gain_of(args.normalize, args.context))
+    show(found, as_json=args.json)
+    return 0
+
+
+def xie2025(argv: Sequence[str]) -> int:
+    args = parse(XieArgs, argv, "iclearn theory xie2025")
+    from ..theory.xie2025 import summary
+
+    found = summary(args.dim, args.context, args.prior_norm, args.noise, args.heads or None)
+    if not args.json:  # a line for every number of heads
+        rows = {f"heads {row['num_heads']}": [row["loss"], f"({row['how']})"] for row in found.pop("heads")}
+        found = {**found, **rows}
     show(found, as_json=args.json)
     return 0
 

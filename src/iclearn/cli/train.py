@@ -149,6 +149,8 @@ def run(argv: Sequence[str]) -> int:
     for file in (args.plot, args.export):
         if file is not None and file.is_dir():
             raise IclearnError(f"{file} is a folder; give the name of a file")
+    if args.out is not None and args.out.exists() and not args.out.is_dir():
+        raise IclearnError(f"--out {args.out} is a file; give a folder")
     if args.export is not None and args.export.suffix not in (".csv", ".nc", ".txt"):
         raise IclearnError(f"--export {args.export.name}: the name must end in .csv, .nc or .txt")
     if args.plot is not None and args.plot.suffix not in (".png", ".pdf", ".svg"):
@@ -186,7 +188,7 @@ def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
         raise IclearnError(f"cubic features are what the mlp model reads; {args.model} reads tokens: drop --cubic_feat")
     dataset = dataset_from(read_npz(args.dataset)) if args.dataset is not None else None
     task = GivenData.of(dataset, prefixes=args.vary_len) if dataset is not None else regression_task(args)
-    heads, rank, weights, digest = args.heads or 1, args.rank or 1, None, ""
+    heads, rank, weights = args.heads or 1, args.rank or 1, None
     if args.heads is not None and args.heads < 1:
         raise IclearnError(f"--heads must be at least 1, not {args.heads}")
     if args.rank is not None and args.rank < 1:
@@ -203,10 +205,9 @@ def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
             if args.rank not in (None, weights["key"].shape[1]):
                 raise IclearnError(f"--rank {args.rank}, but {args.weights.name} has rank {weights['key'].shape[1]}")
             rank = weights["key"].shape[1]
-        digest = weights_digest(weights)
     if family in ("merged", "merged_reduced", "mlp"):
         rank = 1  # the public code accepts --rank there and ignores it
-    init = Init(scheme="given", digest=digest) if weights else Init(args.init, args.init_scheme)
+    init = Init.given(weights) if weights else Init(args.init, args.init_scheme)
     return (
         Recipe(
             task=task,
@@ -237,9 +238,12 @@ def regression_task(args: TrainArgs):
         prompts = None
     else:
         try:
-            prompts = int(float(args.prompts))
+            number = float(args.prompts)
         except ValueError:
-            raise IclearnError(f"--prompts must be a number or inf, not {args.prompts!r}") from None
+            number = float("nan")
+        if not number.is_integer():
+            raise IclearnError(f"--prompts must be a whole number or inf, not {args.prompts!r}")
+        prompts = int(number)
     dim = args.dim
     if args.eigenvalues:
         dim = len(args.eigenvalues)
@@ -271,18 +275,6 @@ def regression_task(args: TrainArgs):
         centre=public,
         whiten=public and args.icl == 1,
     )
-
-
-def weights_digest(weights: dict) -> str:
-    import hashlib
-
-    import numpy as np
-
-    sha = hashlib.sha256()
-    for name in sorted(weights):
-        array = np.ascontiguousarray(weights[name])
-        sha.update(f"{name}{array.shape}{array.dtype.str}".encode() + array.tobytes())
-    return sha.hexdigest()
 
 
 def public_name(args: TrainArgs, trace: Trace) -> str:
@@ -337,8 +329,11 @@ def write_values(trace: Trace, path: Path) -> None:
         value = data["weight_second"].values[:, 0]
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.partial")
-    np.savetxt(temporary, np.column_stack([data["loss"].values, value[: data.sizes["step"]]]))
-    os.replace(temporary, path)
+    try:
+        np.savetxt(temporary, np.column_stack([data["loss"].values, value[: data.sizes["step"]]]))
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class progress_bar:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -36,12 +38,30 @@ class Prompt(eqx.Module):
         return self.mask.sum(-1).astype(self.query.dtype)
 
 
-class Batch(eqx.Module):
-    """Prompts with their targets and weights; the weights sum to one over the batch they are a mean of."""
+class Document(eqx.Module):
+    """One document of softmax regression: context words with their probabilities, and query words without.
 
-    prompt: Prompt
+    `target` is positive and sums to one; a prediction is a probability for each query word.
+    """
+
+    context: Float[Array, "*batch word dim"]
+    target: Float[Array, "*batch word"]
+    query: Float[Array, "*batch query_word dim"]
+
+
+PromptT = TypeVar("PromptT", Prompt, Document)
+
+
+class Batch(eqx.Module, Generic[PromptT]):
+    """Prompts with their targets and weights; the weights sum to one over the batch they are a mean of.
+
+    The loss of a prompt is `unit` times the mean over outputs of the squared error.
+    """
+
+    prompt: PromptT
     target: Float[Array, "prompts output"]
     weight: Float[Array, " prompts"]
+    unit: float = eqx.field(static=True, default=1.0)
 
 
 class FeatureBatch(eqx.Module):
@@ -80,6 +100,8 @@ class Arrays:
             )
         if self.x.shape[:2] != self.y.shape[:2] or self.y_query.shape != (self.x.shape[0], self.y.shape[2]):
             raise IclearnError(f"dataset arrays do not belong together: {shapes}")
+        if self.x.shape[0] < 1:
+            raise IclearnError(f"a dataset needs at least one prompt: {shapes}")
         if self.x.shape[1] < 2:
             raise IclearnError(f"a prompt needs at least one context token and the query: {shapes}")
         if self.labels is not None and self.labels.shape != self.y.shape:
@@ -104,6 +126,8 @@ class FeatureArrays:
                 "features must be (prompts, feature) and y_query (prompts, output), "
                 f"not {self.features.shape} and {self.y_query.shape}"
             )
+        if len(self.features) < 1:
+            raise IclearnError(f"a dataset needs at least one prompt: features {self.features.shape}")
         _refuse_nan(features=self.features, y_query=self.y_query)
 
     @property
@@ -129,6 +153,15 @@ class Dataset:
                     sha.update(f"{name}.{key}{array.shape}{array.dtype.str}".encode())
                     sha.update(array.tobytes())
         return sha.hexdigest()
+
+
+def weights_digest(weights: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of named arrays: what a Recipe holds instead of weights brought by the user."""
+    sha = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name])
+        sha.update(f"{name}{array.shape}{array.dtype.str}".encode() + array.tobytes())
+    return sha.hexdigest()
 
 
 def _refuse_nan(**arrays: np.ndarray | None) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from .errors import IclearnError
 from .spec import Spec
@@ -17,6 +19,14 @@ def one_of(name: str, value: object, choices: object) -> None:
     allowed = get_args(choices)
     if value not in allowed:
         raise IclearnError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+
+
+def whole(name: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise IclearnError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise IclearnError(f"{name} must be at least {least}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -36,8 +46,8 @@ class Optimiser(Spec, kind="optimiser"):
             raise IclearnError(f"the learning rate must be positive, not {self.lr}")
         if not 0 <= self.momentum < 1:
             raise IclearnError(f"momentum must be in [0, 1), not {self.momentum}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise IclearnError(f"the batch size must be at least 1, not {self.batch_size}")
+        if self.batch_size is not None:
+            whole("the batch size", self.batch_size, 1)
         if self.batch_size is not None and self.rule in ("gd", "flow"):
             raise IclearnError(f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam")
 
@@ -58,6 +68,13 @@ class Init(Spec, kind="init"):
         one_of("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
         if not self.scale >= 0:
             raise IclearnError(f"the init scale must not be negative, not {self.scale}")
+
+    @staticmethod
+    def given(weights: Mapping[str, Any]) -> Init:
+        """The init of a run that starts from these arrays: their digest makes it another recipe than other arrays."""
+        from .prompt import weights_digest
+
+        return Init(scheme="given", digest=weights_digest(weights))
 
 
 @dataclass(frozen=True)
@@ -95,7 +112,7 @@ class Recipe(Spec, kind="recipe"):
     def __post_init__(self) -> None:
         one_of("engine", self.engine, EngineName)
         one_of("dtype", self.dtype, Literal["float64", "float32"])
-        if self.steps < 1:
-            raise IclearnError(f"steps must be at least 1, not {self.steps}")
-        if self.seed < 0:
-            raise IclearnError(f"the seed must not be negative, not {self.seed}")
+        whole("steps", self.steps, 1)
+        whole("the seed", self.seed, 0)
+        if self.seed >= 2**63:
+            raise IclearnError(f"the seed must be below 2^63, not {self.seed}")

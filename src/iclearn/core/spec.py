@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import numbers
 from typing import Any, ClassVar, TypeVar
 
 from .errors import IclearnError
@@ -34,7 +36,10 @@ class Spec:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, with the kind of every spec under ``kind``."""
-        fields = {f.name: _encode(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        fields = {
+            f.name: _encode(getattr(self, f.name), f"{self.kind} {f.name}", "float" in str(f.type))
+            for f in dataclasses.fields(self)
+        }
         return {"kind": self.kind, **fields}
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -78,13 +83,20 @@ class Spec:
         return _decode(data)
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Any, name: str, as_float: bool) -> Any:
+    """Plain values; numbers of a float field are written as floats, so that 1 and 1.0 (equal specs) hash alike."""
     if isinstance(value, Spec):
         return value.to_dict()
     if isinstance(value, tuple | list):
-        return [_encode(v) for v in value]
-    if value is None or isinstance(value, bool | int | float | str):
+        return [_encode(v, name, as_float) for v in value]
+    if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, numbers.Integral) and not as_float:
+        return int(value)
+    if isinstance(value, numbers.Real):
+        if not math.isfinite(value):
+            raise IclearnError(f"{name} must be a finite number, not {float(value)}")
+        return float(value) + 0.0  # no negative zero
     raise TypeError(f"a spec holds plain values only, not {type(value).__name__}: {value!r}")
 
 
@@ -101,4 +113,11 @@ def _decode(value: Any) -> Any:
     known = {f.name for f in dataclasses.fields(cls)}
     if unknown := sorted(set(fields) - known):
         raise IclearnError(f"{kind} has no field {unknown[0]!r}; its fields are {', '.join(sorted(known))}")
+    missing = [
+        f.name
+        for f in dataclasses.fields(cls)
+        if f.name not in fields and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise IclearnError(f"{kind} in JSON lacks its field {missing[0]!r}")
     return cls(**fields)

@@ -99,6 +99,7 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
 
     interval = 2 * hyper.lr
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
+    rtol = max(FLOW_RTOL, 16 * float(jnp.finfo(times.dtype).eps))  # float32 cannot meet FLOW_RTOL
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in jax.tree.leaves(arrays)]))
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
@@ -108,7 +109,7 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
         dt0=interval,
         y0=arrays,
         saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=FLOW_RTOL, atol=FLOW_RTOL * largest),
+        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=rtol * largest),
         max_steps=1_000_000,
         throw=False,
     )

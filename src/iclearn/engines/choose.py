@@ -10,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.errors import IclearnError, MissingClosedForm
-from ..core.prompt import Dataset
+from ..core.prompt import Dataset, weights_digest
 from ..core.recipe import Recipe
-from ..models.base import AbstractFeatureModel, AbstractModel, AbstractModelSpec
+from ..models.base import AbstractFeatureModel, AbstractModel, AbstractModelSpec, AbstractReducibleModel
 from ..models.features import FeatureMap
+from ..models.lsa import GuessGramQuery
 from ..tasks.base import AbstractTask
 from ..tasks.given import GivenData
 from .base import AbstractEngine
+from .gram import gram_engine
 from .moments import MAX_FEATURES, moments_engine
 from .population import population_engine
 from .samples import samples_engine
@@ -52,6 +54,10 @@ def prepare(
     if recipe.init.scheme == "given":
         if weights is None:
             raise IclearnError("this recipe starts from given weights: pass them as weights=")
+        if recipe.init.digest and (digest := weights_digest(weights)) != recipe.init.digest:
+            raise IclearnError(
+                f"the weights given have digest {digest[:12]}, the recipe wants {recipe.init.digest[:12]}"
+            )
         model = spec.from_arrays(task, weights, dtype)
     elif weights is not None:
         raise IclearnError("weights were given, but the recipe draws its own: set init scheme='given'")
@@ -96,4 +102,8 @@ def _build(
                 "engine moments needs a number of prompts; for infinitely many use engine population or samples"
             )
         return moments_engine(task, features, recipe.seed, dtype)
+    if isinstance(features, GuessGramQuery):
+        return gram_engine(task, recipe.seed, dtype)
+    if not isinstance(model, AbstractReducibleModel):
+        raise MissingClosedForm(f"{type(model).__name__} has no closed-form population loss: use moments or samples")
     return population_engine(task, model, features.normalize, recipe.seed, dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.errors import MissingClosedForm
-from ..models.base import AbstractFeatureModel
+from ..models.base import AbstractReducibleModel
 from ..models.features import Normalize, attention_scale
 from ..tasks.base import AbstractTask
 from ..tasks.population import QuadraticForm, quadratic_form
@@ -30,7 +30,7 @@ def form_loss(form: QuadraticForm, w: Float[Array, "output dim dim output"]) -> 
     return form.constant + (squared - 2 * jnp.einsum("ojit,oijt->", w, form.cross)) / num
 
 
-class PopulationEngine(AbstractEngine[AbstractFeatureModel]):
+class PopulationEngine(AbstractEngine[AbstractReducibleModel]):
     train: QuadraticForm
     tests: tuple[QuadraticForm, ...]
 
@@ -38,10 +38,10 @@ class PopulationEngine(AbstractEngine[AbstractFeatureModel]):
     def stochastic(self) -> bool:
         return False
 
-    def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
+    def loss(self, model: AbstractReducibleModel, key: Key[Array, ""]) -> Float[Array, ""]:
         return form_loss(self.train, model.cubic_coefficients())
 
-    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
+    def test_losses(self, model: AbstractReducibleModel) -> Float[Array, " test_set"]:
         w = model.cubic_coefficients()
         losses = [form_loss(form, w) for form in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), w.dtype)
@@ -59,7 +59,7 @@ class PopulationEngine(AbstractEngine[AbstractFeatureModel]):
 
 
 def population_engine(
-    task: AbstractTask, model: AbstractFeatureModel, normalize: Normalize, seed: int, dtype: Any
+    task: AbstractTask, model: AbstractReducibleModel, normalize: Normalize, seed: int, dtype: Any
 ) -> PopulationEngine:
     """Closed-form losses of the task's training law and of its test laws."""
     laws = task.label_laws(seed)

@@ -18,14 +18,14 @@ from .base import AbstractEngine
 
 
 def batch_loss(model: AbstractModel, batch: Batch | FeatureBatch) -> Float[Array, ""]:
-    """Weighted mean over prompts of the squared error, a mean over outputs."""
+    """Weighted mean over prompts of the squared error, a mean over outputs in the batch's unit."""
     if isinstance(batch, FeatureBatch):
         if not isinstance(model, AbstractFeatureModel):
             raise IclearnError(f"{type(model).__name__} cannot read ready-made features")
-        predictions = batch.features @ model.coefficients()
+        predictions, unit = batch.features @ model.coefficients(), 1.0
     else:
-        predictions = jax.vmap(model.predict)(batch.prompt)
-    return jnp.sum(batch.weight * jnp.mean((batch.target - predictions) ** 2, -1))
+        predictions, unit = jax.vmap(model.predict)(batch.prompt), batch.unit
+    return unit * jnp.sum(batch.weight * jnp.mean((batch.target - predictions) ** 2, -1))
 
 
 class SamplesEngine(AbstractEngine[AbstractModel]):

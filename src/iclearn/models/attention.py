@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..core.prompt import Prompt
-from .base import AbstractFeatureModel
+from .base import AbstractReducibleModel
 from .features import GramQuery, Normalize, attention_scale
 from .reduced import ReducedMerged, ReducedSeparate
 
@@ -42,7 +42,7 @@ def attend(
     return jnp.einsum("hoe,he->o", value, scores @ tokens) * scale
 
 
-class MergedAttention(AbstractFeatureModel):
+class MergedAttention(AbstractReducibleModel):
     """attnM: ŷ = Σ_h p_hᵀ G Q_h x_q (zhang2025, ATTN_M), or its softmax version.
 
     `value` holds p_h (the rows of W^V_h that write labels), `kq` holds Q_hᵀ (the rows of W^KQ_h that meet x_q).
@@ -80,7 +80,7 @@ class MergedAttention(AbstractFeatureModel):
         return ReducedMerged(self.value[..., dim:], self.kq[..., :dim], self.normalize)
 
 
-class SeparateAttention(AbstractFeatureModel):
+class SeparateAttention(AbstractReducibleModel):
     """attnS of rank R: W^KQ_h = Σ_r k_{h,r} q_{h,r}ᵀ (zhang2025, ATTN_S), or its softmax version."""
 
     value: Float[Array, "head output entry"]

@@ -72,6 +72,10 @@ class AbstractFeatureModel(AbstractModel):
     @abstractmethod
     def coefficients(self) -> Float[Array, "feature output"]: ...
 
+
+class AbstractReducibleModel(AbstractFeatureModel):
+    """A feature model that is linear in z = vec(β x_qᵀ) alone while some of its blocks are zero (zhang2025)."""
+
     @abstractmethod
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
         """W[o, j, i, t] with ŷ_t = Σ W β_{i,o} x_j while the zero blocks are zero ("reduced model").

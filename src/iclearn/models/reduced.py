@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..core.prompt import Prompt
-from .base import AbstractFeatureModel
+from .base import AbstractReducibleModel
 from .features import Cubic, Normalize, attention_scale
 
 
@@ -23,7 +23,7 @@ def _beta(prompt: Prompt, normalize: Normalize) -> Float[Array, "dim output"]:
     return prompt.x.T @ labels * attention_scale(normalize, prompt.num_context())
 
 
-class AbstractCubicModel(AbstractFeatureModel):
+class AbstractCubicModel(AbstractReducibleModel):
     """A model of the cubic features: the population engine takes it as it is."""
 
     @property

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core.errors import IclearnError
-from ..core.recipe import Init, one_of
+from ..core.recipe import Init, one_of, whole
 from ..core.rng import stream
 from ..tasks.base import AbstractTask
 from .attention import MergedAttention, SeparateAttention
@@ -53,10 +53,8 @@ class Attention(AbstractModelSpec, kind="attention"):
     def __post_init__(self) -> None:
         one_of("model family", self.family, Family)
         one_of("normalize", self.normalize, Normalize)
-        if self.num_heads < 1:
-            raise IclearnError(f"num_heads must be at least 1, not {self.num_heads}")
-        if self.rank < 1:
-            raise IclearnError(f"rank must be at least 1, not {self.rank}")
+        whole("num_heads", self.num_heads, 1)
+        whole("rank", self.rank, 1)
         if self.softmax and self.family not in ("merged", "separate"):
             raise IclearnError(
                 f"softmax needs the tokens; the {self.family} model reads cubic features: "

@@ -15,7 +15,7 @@ from ..core.errors import IclearnError
 from .base import Figure, Paper, Verdict
 from .lab import Lab
 
-PAPERS = ("zhang2025",)
+PAPERS = ("zhang2025", "xie2025", "li2024")
 
 
 @dataclass(frozen=True)

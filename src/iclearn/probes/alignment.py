@@ -98,12 +98,13 @@ class Growth:
 class HeadAssignment:
     """Every learned eigenvector with the head that learned it, in the order of time.
 
-    `num_heads` and `rank` are the model's.
+    `num_heads` and `rank` are the model's; `start` is the time of the first record.
     """
 
     growths: tuple[Growth, ...]
     num_heads: int
     rank: int
+    start: float
 
     @property
     def in_order(self) -> bool:
@@ -123,6 +124,18 @@ class HeadAssignment:
     def new_heads(self) -> tuple[int, ...]:
         """m for every drop from level m (m eigenvectors learned) that a new head made."""
         return tuple(m for m, g in enumerate(self.growths) if g.kind == "new head")
+
+    def waits(self, time_scales: Any) -> Float[np.ndarray, " growth"]:
+        """Time from each growth to the next (from the start to the first), in the time scale of the level left.
+
+        Args:
+            time_scales: τ/(gain · λ_{m+1}²) of every level, as `match_plateaus` takes them: what it reads off the loss,
+                here read off the weights.
+        """
+        scales = finite("the time scales", time_scales, 1)
+        if scales.size < len(self.growths):
+            raise IclearnError(f"{len(self.growths)} growths need as many time scales, not {scales.size}")
+        return np.diff([self.start, *[g.time for g in self.growths]]) / scales[: len(self.growths)]
 
 
 def assign_heads(
@@ -160,8 +173,8 @@ def assign_heads(
     for d in sorted(done.tolist(), key=lambda d: halves[d]):
         head = int(parts[-1, :, d].argmax())
         cosines = np.minimum(np.abs(aligned.key[-1, head, :, d]), np.abs(aligned.query[-1, head, :, d]))
-        value = np.abs(weights.value[:, head])
-        early, late = (int(np.argmax(progress[:, d] >= share * progress[-1, d])) for share in (0.1, 0.9))
+        moments = [float(growth_times(progress[:, d], time=times, fraction=share)) for share in (0.1, 0.9)]
+        early, late = np.interp(np.array(moments), times, np.abs(weights.value[:, head])).tolist()
         growths.append(
             Growth(
                 eigenvector=d,
@@ -170,11 +183,11 @@ def assign_heads(
                 share=float(parts[-1, head, d] / parts[-1, :, d].sum()),
                 cosine=float(cosines.max()),
                 kind="new pair" if head in grown else "new head",
-                value_ratio=float(value[early] / value[late]),
+                value_ratio=early / late,
             )
         )
         grown.add(head)
-    return HeadAssignment(tuple(growths), parts.shape[1], weights.key.shape[2])
+    return HeadAssignment(tuple(growths), parts.shape[1], weights.key.shape[2], float(times[0]))
 
 
 def effective_rank(matrices: Any) -> Float[np.ndarray, " *record"]:

@@ -83,12 +83,16 @@ def time_between(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " ste
 
 
 def long_stay(first: float, gap: float, scale: float, levels: int) -> float:
-    """The longest a plateau can be that no new head ends, in own time units: ln(t₀ v D) / v.
+    """The longest a plateau can be that no new head ends, in own time units: (1 + ln(t₀ v D)) / v.
 
     A new head starts from weights of the size v₀ of the initialisation and needs a time 1/v₀, as on the first plateau:
     t₀ = 1/v₀. A new pair in a head that has grown to v meets a linear instability of rate v instead: it needs
-    ln(v/a₀)/v, with a₀ ≥ v₀/D the part of its initial weights along one of D directions. The value of a grown head
-    follows from the first drop: its size is λ²·gain·v³ = v³/scale (zhang2025, eqs. 16-21), so v = (gap · scale)^⅓.
+    ln(v/a₀)/v, with a₀ ≥ v₀/(eD) the part of its initial weights along one of D directions, and one e-folding to spare
+    for unlucky ones. The value of a grown head follows from the first drop, whose size is v³/scale (zhang2025, eqs.
+    16-21): v = (gap · scale)^⅓. Where even the first plateau is short, four e-foldings: what two drops take themselves.
+
+    For D = 8 and init 5e-3 in the public code's conventions this is 15 to 17: between the stays below 12 that new pairs
+    make and those above 45 that new heads typically make.
 
     Args:
         first: own time near the first level, t₀.
@@ -97,7 +101,7 @@ def long_stay(first: float, gap: float, scale: float, levels: int) -> float:
         levels: D.
     """
     value = (gap * scale) ** (1 / 3)
-    return float(np.log(max(first * value * levels, np.e)) / value)
+    return float(max(1 + np.log(max(first * value * levels, 1.0)), 4.0) / value)
 
 
 def match_plateaus(

@@ -1,4 +1,4 @@
-"""A model over its training beside a fixed one, and the gradient step that linear self-attention has become (xie2025)."""
+"""A model over its training beside a fixed one, and the gradient step an LSA has become (xie2025)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RecoveredStep:
     Args:
         guess: w_q, the start in the query's slot.
         start: −p_x/p_y, the start that the head subtracts from the labels.
-        step: η, the trace of p_y·Q[I; w_qᵀ]'s upper block over dim; invariant under p → cp, Q → Q/c, Q → Q + r[−w_q; 1]ᵀ.
+        step: η, the trace of p_y·Q[I; w_qᵀ]'s upper block over dim; p → cp, Q → Q/c, Q → Q + r[−w_q; 1]ᵀ leave it.
         spread: root mean square of what is left of that block without η·I, and of its last row: 0 for a plain step.
     """
 

@@ -10,6 +10,7 @@ Weights: merged `weights_kq`, `weights_value` (H, E, E); separate `weights_key`,
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,9 +34,12 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise IclearnError(f"no file {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it holds one array without a name")
+        with file:
             return {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise IclearnError(f"{path} is not a readable .npz file: {error}".split("\n")[0]) from None
 
 

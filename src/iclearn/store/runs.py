@@ -74,6 +74,8 @@ class Store:
         again: bool = False,
     ) -> Trace:
         """The stored run, or a new one. A run that diverges is returned and not stored."""
+        if recipe.init.scheme == "given" and not recipe.init.digest:
+            raise IclearnError("a stored run from given weights needs their digest: use Init.given(weights)")
         if not again and (stored := self.get(recipe)) is not None:
             return stored
         keeper = DiskCheckpoint(self.root / f".{recipe.hash[:12]}.checkpoint.npz", checkpoint_seconds)

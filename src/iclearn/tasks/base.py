@@ -37,6 +37,7 @@ class AbstractSource(eqx.Module):
     def prefix_block(self, index: Array, context: Array | int) -> Batch:
         """The same prompts cut after `context` pairs, the next token being the query."""
 
+    @eqx.filter_jit  # one program instead of one for every operation
     def everything(self, contexts: int = 0) -> Batch | FeatureBatch:
         """All prompts at once; with ``contexts`` > 0 all prefixes of 1..contexts pairs as prompts of their own."""
         indices = jnp.arange(self.num_blocks)

@@ -16,6 +16,7 @@ from ..core.rng import random_rotation
 from ..core.spec import Spec
 
 Shape = Literal["linear", "white", "power", "two_level", "spiked", "eigenvalues", "matrix"]
+_PARAMETERS = {"linear": 0, "white": 0, "power": 1, "two_level": 2, "spiked": 1}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Covariance(Spec, kind="covariance"):
 
     def __post_init__(self) -> None:
         one_of("covariance shape", self.shape, Shape)
+        object.__setattr__(self, "parameters", tuple(float(v) for v in self.parameters))
+        needed = _PARAMETERS.get(self.shape, len(self.parameters))
+        if len(self.parameters) != needed:
+            raise IclearnError(f"covariance {self.shape} takes {needed} parameters, not {len(self.parameters)}")
+        if self.shape == "two_level" and not self.parameters[0].is_integer():
+            raise IclearnError(f"two_level needs a whole number of large eigenvalues, not {self.parameters[0]}")
         if self.trace is not None and not self.trace > 0:
             raise IclearnError(f"the trace must be positive, not {self.trace}")
 

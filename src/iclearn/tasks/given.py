@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.errors import IclearnError, MissingClosedForm
-from ..core.prompt import Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
+from ..core.prompt import Arrays, Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
 from .base import AbstractSource, AbstractTask
 from .population import LabelLaw
 
@@ -47,6 +47,8 @@ class GivenData(AbstractTask, kind="given_data"):
         for name, test in dataset.tests.items():
             if type(test) is not type(train):
                 raise IclearnError(f"test set {name} must be of the same form as the training set")
+            if (given := _sizes(test)) != (wanted := _sizes(train)):
+                raise IclearnError(f"test set {name} has (dim, out_dim) {given}, the training set has {wanted}")
         return GivenData(
             dim=dim,
             context_len=context,
@@ -84,6 +86,11 @@ class GivenData(AbstractTask, kind="given_data"):
         raise MissingClosedForm(
             "a given dataset has no population: use engine moments (linear models) or samples (any)"
         )
+
+
+def _sizes(arrays: Arrays | FeatureArrays) -> tuple[int, int]:
+    inputs = arrays.features if isinstance(arrays, FeatureArrays) else arrays.x
+    return inputs.shape[-1], arrays.y_query.shape[1]
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def member_losses(trace: Trace, record: int = -1) -> np.ndarray:
     """The exact loss of every member at one record: nothing is sampled, so nothing but the seed varies."""
     recipe = recipe_of(trace)
     task, spec = recipe.task, recipe.model
-    assert isinstance(task, LinearRegression) and isinstance(spec, LSATogether)
+    assert isinstance(task, LinearRegression)
+    assert isinstance(spec, LSATogether)
     return group_losses(task, spec, trace.weights(record))
 
 
@@ -143,3 +144,16 @@ def standard_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
 def gap_law(norm: float | np.ndarray, dim: int = DIM, context: int = CONTEXT) -> Any:
     """2m²/(Cd+2): what multi-head LSA without a guess loses to one gradient step from w*."""
     return 2 * np.square(norm) / (context * dim + 2)
+
+
+def measured_losses(lab: Lab, runs: dict[float, list[Trace]]) -> xr.DataArray:
+    """Exact losses of the weights each sampled run ended with: (norm, seed, member)."""
+
+    def compute() -> xr.Dataset:
+        table = np.stack([[member_losses(trace) for trace in traces] for traces in runs.values()])
+        return xr.Dataset(
+            {"loss": (("norm", "seed", "member"), table)}, {"norm": list(runs), "member": list(map(str, NAMES))}
+        )
+
+    ids = [trace.run_id for traces in runs.values() for trace in traces]
+    return lab.dataset("measured", {"runs": ids}, compute)["loss"]

@@ -1,0 +1,85 @@
+"""The population engine of linear self-attention (xie2025): the loss over infinitely many prompts, without sampling.
+
+ŷ = uᵀ W x_q with u = [1; sym(G)] and an independent query of covariance Λ = AAᵀ, so the loss is
+c − 2⟨E[u wᵀ]A, WA⟩ + tr((WA)ᵀ E[uuᵀ] WA): a quadratic form of `MomentsEngine`'s kind with dim columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..core.errors import IclearnError
+from ..models.base import AbstractFeatureModel
+from ..tasks.base import AbstractTask
+from ..tasks.gram_moments import context_moments
+from .base import AbstractEngine
+from .moments import Moments, quadratic
+
+
+class GramForm(eqx.Module):
+    """Moments of the features u ⊗ x_q, kept in their Kronecker form: those of u against the task in whitened inputs."""
+
+    moments: Moments
+    root: Float[Array, "dim dim"]
+
+    def __call__(self, coefficients: Float[Array, "feature output"]) -> Float[Array, ""]:
+        pairs, dim = self.moments.cross.shape
+        num = coefficients.shape[1]
+        table = jnp.einsum("pjm,jk->pmk", coefficients.reshape(pairs, dim, num), self.root).reshape(pairs, -1)
+        cross = jnp.tile(self.moments.cross, (1, num))
+        # `quadratic` takes the mean over columns, of which each output has dim
+        return dim * quadratic(table, self.moments.second, cross, self.moments.constant / dim)
+
+    def minimum(self) -> float:
+        """The loss of the best coefficients, the guess's included: what a model with enough heads and its own guess
+        reaches."""
+        dim = self.root.shape[0]
+        apart = Moments(self.moments.second, self.moments.cross, self.moments.constant / dim)
+        return dim * apart.minimum()
+
+
+class GramEngine(AbstractEngine[AbstractFeatureModel]):
+    """Exact training of linear self-attention on infinitely many prompts."""
+
+    train: GramForm
+    tests: tuple[GramForm, ...]
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
+        return self.train(model.coefficients())
+
+    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
+        coefficients = model.coefficients()
+        losses = [test(coefficients) for test in self.tests]
+        return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
+
+    def minimum(self) -> float | None:
+        return self.train.minimum()
+
+
+def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> GramForm:
+    """The exact loss of every linear self-attention on this task, for any task with Gaussian inputs and one output."""
+    if task.out_dim != 1:
+        raise IclearnError(f"linear self-attention has one output; this task has {task.out_dim}")
+    cov = task.covariance_matrix(seed)
+    root = jnp.linalg.cholesky(cov)
+    laws = task.label_laws(seed, which)
+    prefixes = task.prefixes and which == "train"
+    lengths = range(1, task.context_len + 1) if prefixes else (task.context_len,)
+    parts = [context_moments(laws, cov, jnp.asarray(float(n))) for n in lengths]
+    mean = jax.tree.map(lambda *terms: jnp.asarray(np.mean(terms, axis=0)), *parts)
+    form = GramForm(Moments(mean.second, mean.cross @ root, mean.constant), root)
+    return jax.tree.map(lambda a: a.astype(dtype), form)
+
+
+def gram_engine(task: AbstractTask, seed: int, dtype: Any) -> GramEngine:
+    return GramEngine(gram_form(task, seed, dtype), tuple(gram_form(task, seed, dtype, which) for which in task.tests))

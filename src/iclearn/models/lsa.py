@@ -1,0 +1,257 @@
+"""Linear self-attention with an initial guess in the query's label slot (xie2025).
+
+ŷ = g + Σ_h p_hᵀ G Q_h [x_q; g], G = (1/C) Σ_i [x_i; y_i][x_i; y_i]ᵀ over the context only, g = w_q·x_q. Heads act only
+through T = Σ_h p_h ⊗ Q_h, so a prediction is linear in the features [x_q; sym(G) ⊗ x_q].
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..core.errors import IclearnError
+from ..core.prompt import Prompt
+from ..core.recipe import Init, one_of, whole
+from ..core.rng import standard_normals, stream
+from ..tasks.base import AbstractTask
+from .base import AbstractFeatureModel, AbstractModelSpec
+from .features import FeatureMap
+
+Guess = Literal["none", "given", "trainable"]
+
+
+@dataclass(frozen=True)
+class GuessGramQuery(FeatureMap):
+    """φ = u ⊗ x_q with u = [1; entries a ≤ b of G row by row], G over the context, divided by its length."""
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.triu_indices(self.dim + self.out_dim)
+
+    @property
+    def size(self) -> int:
+        return (1 + len(self.pairs[0])) * self.dim
+
+    def context_part(self, prompt: Prompt) -> Float[Array, " pair"]:
+        """u of one prompt."""
+        tokens = jnp.concatenate([prompt.x, prompt.y], -1) * prompt.mask[:, None]
+        # a sum of products and no matrix product: for a batch of small prompts it is three times faster
+        gram = jnp.sum(tokens[:, :, None] * tokens[:, None, :], 0) / jnp.maximum(prompt.num_context(), 1)
+        return jnp.concatenate([jnp.ones(1, gram.dtype), gram[self.pairs]])
+
+    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
+        return jnp.outer(self.context_part(prompt), prompt.query).ravel()
+
+    def fold(
+        self, guess: Float[Array, "*member dim"], tensor: Float[Array, "*member entry entry dim"]
+    ) -> Float[Array, "*member pair dim"]:
+        """Coefficients of u ⊗ x_q for the guess and a tensor that acts on G_ab x_j: T_ab + T_ba off the diagonal."""
+        rows, cols = self.pairs
+        both = tensor + jnp.swapaxes(tensor, -3, -2)
+        once = jnp.where(rows == cols, 0.5, 1.0).astype(tensor.dtype)
+        return jnp.concatenate([guess[..., None, :], both[..., rows, cols, :] * once[:, None]], -2)
+
+
+def head_tensor(
+    p: Float[Array, "*member head entry"],
+    q: Float[Array, "*member head entry entry"],
+    guess: Float[Array, "*member dim"],
+) -> Float[Array, "*member entry entry dim"]:
+    """Σ_h p_h ⊗ Q_h [I; w_qᵀ]: the map of (G, x_q) that the heads add to the guess."""
+    lifted = q[..., :-1] + q[..., -1:] * guess[..., None, None, :]
+    return jnp.einsum("...ha,...hbj->...abj", p, lifted)
+
+
+class AbstractLSA(AbstractFeatureModel):
+    """One linear self-attention layer; subclasses say where the guess comes from."""
+
+    p: eqx.AbstractVar[Float[Array, "head entry"]]
+    q: eqx.AbstractVar[Float[Array, "head entry entry"]]
+
+    @abstractmethod
+    def guess_weights(self) -> Float[Array, " dim"]:
+        """w_q of the guess g = w_q·x_q."""
+
+    @property
+    def feature_map(self) -> GuessGramQuery:
+        return GuessGramQuery(self.p.shape[-1] - 1, 1, "context")
+
+    def table(self) -> Float[Array, "pair dim"]:
+        """W with ŷ = uᵀ W x_q."""
+        guess = self.guess_weights()
+        return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
+
+    def coefficients(self) -> Float[Array, "feature output"]:
+        return self.table().reshape(-1, 1)
+
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
+        # Through u and W, not head by head: W does not depend on the prompt and is computed once for a batch.
+        return (self.feature_map.context_part(prompt) @ self.table() @ prompt.query)[None]
+
+
+class FixedGuessLSA(AbstractLSA):
+    """The guess is given and never trained (w_q = 0: none). Static, so that no optimiser can move it."""
+
+    p: Float[Array, "head entry"]
+    q: Float[Array, "head entry entry"]
+    guess: tuple[float, ...] = eqx.field(static=True)
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {"p": ("head", "entry"), "q": ("head", "entry", "query_entry")}
+
+    def guess_weights(self) -> Float[Array, " dim"]:
+        return jnp.asarray(self.guess, self.p.dtype)
+
+
+class GuessingLSA(AbstractLSA):
+    """The guess is trained with the heads; with one head this is yq-LSA."""
+
+    p: Float[Array, "head entry"]
+    q: Float[Array, "head entry entry"]
+    guess: Float[Array, " dim"]
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "p": ("head", "entry"), "q": ("head", "entry", "query_entry"), "guess": ("input",)
+    }  # fmt: skip
+
+    def guess_weights(self) -> Float[Array, " dim"]:
+        return self.guess
+
+
+class LSAGroup(AbstractFeatureModel):
+    """Several LSAs that read the same prompts, one output each; missing heads are zero and stay zero.
+
+    The loss is the mean of the members' losses. Their gradients do not mix, and Adam does not see the factor 1/M
+    (but for its ε), so each member trains as it would alone, while the prompts of a step are drawn once for all.
+    A head with p = Q = 0 has no gradient, so padding to the same number of heads changes nothing.
+    """
+
+    p: Float[Array, "member head entry"]
+    q: Float[Array, "member head entry entry"]
+    guess: Float[Array, "member dim"]
+    trainable: tuple[bool, ...] = eqx.field(static=True)
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "p": ("member", "head", "entry"),
+        "q": ("member", "head", "entry", "query_entry"),
+        "guess": ("member", "input"),
+    }
+
+    @property
+    def feature_map(self) -> GuessGramQuery:
+        return GuessGramQuery(self.p.shape[-1] - 1, 1, "context")
+
+    def table(self) -> Float[Array, "member pair dim"]:
+        moves = jnp.asarray(self.trainable)[:, None]
+        guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
+        return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
+
+    def coefficients(self) -> Float[Array, "feature output"]:
+        return self.table().reshape(len(self.trainable), -1).T
+
+    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
+        features = self.feature_map
+        table = self.table()
+        flat = jnp.moveaxis(table, 0, -1).reshape(table.shape[1], -1)  # pair, (dim member)
+        moved = (features.context_part(prompt) @ flat).reshape(-1, len(self.trainable))
+        return prompt.query @ moved
+
+
+@dataclass(frozen=True)
+class LSA(AbstractModelSpec, kind="lsa"):
+    """One layer of linear self-attention as in xie2025.
+
+    Args:
+        num_heads: H.
+        guess: ``none`` (0), ``given`` (w_q = `given`, fixed) or ``trainable`` (yq-LSA; starts N(0, scale²) too).
+        given: w_q of a given guess.
+
+    All weights start N(0, scale²) with `Init.scale`; the paper's size is 0.1.
+    """
+
+    num_heads: int = 1
+    guess: Guess = "none"
+    given: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        whole("num_heads", self.num_heads, 1)
+        one_of("guess", self.guess, Guess)
+        if self.given is not None:
+            object.__setattr__(self, "given", tuple(float(v) for v in self.given))
+        if (self.guess == "given") != (self.given is not None):
+            raise IclearnError(f"guess {self.guess!r} with given={self.given}: a given guess, and no other, has given=")
+
+    def _check(self, task: AbstractTask) -> None:
+        if task.out_dim != 1:
+            raise IclearnError(f"the lsa model has one output; this task has {task.out_dim}")
+        if self.given is not None and len(self.given) != task.dim:
+            raise IclearnError(f"the given guess has {len(self.given)} entries for dim {task.dim}")
+
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractLSA:
+        self._check(task)
+        if init.scheme != "per_head":
+            raise IclearnError(
+                f"the lsa model draws all weights N(0, scale²), which is init scheme per_head, not {init.scheme}"
+            )
+        entry = task.dim + 1
+        shapes = ((self.num_heads, entry), (self.num_heads, entry, entry), (task.dim,))
+        p, q, guess = (init.scale * w for w in standard_normals(stream(seed, "init"), shapes))
+        weights = {"p": p, "q": q, "guess": guess}
+        return self.rebuild(task.dim, {name: w.astype(dtype) for name, w in weights.items()})
+
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
+        needed = ("p", "q", "guess") if self.guess == "trainable" else ("p", "q")
+        if missing := [name for name in needed if name not in weights]:
+            raise IclearnError(f"weights of this lsa model are {', '.join(needed)}; missing {', '.join(missing)}")
+        p, q = jnp.asarray(weights["p"]), jnp.asarray(weights["q"])
+        if self.guess == "trainable":
+            return GuessingLSA(p, q, jnp.asarray(weights["guess"]))
+        return FixedGuessLSA(p, q, self.given or (0.0,) * dim)
+
+
+@dataclass(frozen=True)
+class LSATogether(AbstractModelSpec, kind="lsa_together"):
+    """Several `LSA` models trained on the same prompts in one run, each from the weights it would have alone."""
+
+    members: tuple[LSA, ...] = (LSA(),)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", tuple(self.members))
+        if not self.members:
+            raise IclearnError("lsa_together needs at least one member")
+        if any(member.guess == "given" for member in self.members):
+            raise IclearnError("lsa_together takes members with guess none or trainable; run a given guess alone")
+
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> LSAGroup:
+        most = max(member.num_heads for member in self.members)
+        parts = [member.initial(task, init, seed, dtype) for member in self.members]
+        pad = [((0, most - part.p.shape[0]), (0, 0)) for part in parts]
+        return LSAGroup(
+            jnp.stack([jnp.pad(part.p, width) for part, width in zip(parts, pad, strict=True)]),
+            jnp.stack([jnp.pad(part.q, (*width, (0, 0))) for part, width in zip(parts, pad, strict=True)]),
+            jnp.stack([part.guess_weights() for part in parts]),
+            self._trainable,
+        )
+
+    @property
+    def _trainable(self) -> tuple[bool, ...]:
+        return tuple(member.guess == "trainable" for member in self.members)
+
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> LSAGroup:
+        if missing := [name for name in LSAGroup.axes if name not in weights]:
+            raise IclearnError(f"weights of lsa_together are p, q, guess; missing {', '.join(missing)}")
+        return LSAGroup(*(jnp.asarray(weights[name]) for name in ("p", "q", "guess")), self._trainable)
+
+    def member(self, index: int, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
+        """One member alone, from the weights of the group."""
+        spec = self.members[index]
+        alone = {name: np.asarray(weights[name])[index] for name in LSAGroup.axes}
+        heads = slice(0, spec.num_heads)
+        return spec.rebuild(dim, {"p": alone["p"][heads], "q": alone["q"][heads], "guess": alone["guess"]})

@@ -1,0 +1,95 @@
+"""Gradient descent on a softmax regression document: the algorithm li2024's layers are compared with."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..core.errors import IclearnError
+from ..core.prompt import Batch, Document
+from .softmax_layers import AbstractDocumentModel
+
+_GRID = 24  # coarse points of a line search
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+class SoftmaxDescent(AbstractDocumentModel):
+    """k steps x ← x − η∇L(x) from x = 0 on L = ½‖softmax(Ax) − b‖² of the context; logits A_q x.
+
+    ∇L = Aᵀ(f∘c − (f·c) f) with f = softmax(Ax), c = f − b; the first step ends at (η/n)Aᵀb where A is centred.
+
+    Args:
+        lr: η, of order n; may be traced. `line_search` finds the best one.
+        steps: k.
+    """
+
+    lr: Float[Array, ""]
+    steps: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self) -> None:
+        if self.steps < 0:
+            raise IclearnError(f"the number of gradient steps must not be negative, not {self.steps}")
+
+    def estimate(self, document: Document) -> Float[Array, " dim"]:
+        a, b = document.context, document.target
+
+        def step(_: int, x: Array) -> Array:
+            f = jax.nn.softmax(a @ x)
+            c = f - b
+            return x - self.lr.astype(a.dtype) * ((f * c - f * (f @ c)) @ a)
+
+        return jax.lax.fori_loop(0, self.steps, step, jnp.zeros(a.shape[1], a.dtype))
+
+    def logits(self, document: Document) -> Float[Array, " query_word"]:
+        return document.query @ self.estimate(document)
+
+
+def mean_loss(model: AbstractDocumentModel, batch: Batch[Document]) -> Float[Array, ""]:
+    """n_q·½‖f̂ − b_q‖², averaged over the documents."""
+    wrong = jax.vmap(model.predict)(batch.prompt) - batch.target
+    return batch.unit * jnp.sum(batch.weight * jnp.mean(wrong**2, -1))
+
+
+@eqx.filter_jit
+def line_search(
+    batch: Batch[Document], steps: int = 1, highest: float | None = None, rounds: int = 24
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The η with the least loss on these documents, and that loss: a bounded scalar search on (0, highest).
+
+    A coarse grid brackets the minimum, golden sections close in (relative width .62^rounds of two grid cells).
+
+    Args:
+        highest: upper end (None: 4n; the best step of a centred context is below about n).
+    """
+    top = 4.0 * batch.prompt.context.shape[1] if highest is None else highest
+
+    def loss(lr: Array) -> Array:
+        found = mean_loss(SoftmaxDescent(lr, steps), batch)
+        return jnp.where(jnp.isfinite(found), found, jnp.inf)
+
+    cell = top / _GRID
+    grid = cell * jnp.arange(1, _GRID + 1, dtype=float)
+    best = grid[jnp.argmin(jax.lax.map(loss, grid))]
+
+    def close_in(_: int, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, left, right, at_left, at_right = carry
+        keep_left = at_left < at_right
+        low, high = jnp.where(keep_left, low, left), jnp.where(keep_left, right, high)
+        new = jnp.where(keep_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
+        value = loss(new)
+        return (
+            low,
+            high,
+            jnp.where(keep_left, new, right),
+            jnp.where(keep_left, left, new),
+            jnp.where(keep_left, value, at_right),
+            jnp.where(keep_left, at_left, value),
+        )
+
+    low, high = best - cell, best + cell
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    carry = jax.lax.fori_loop(0, rounds, close_in, (low, high, left, right, loss(left), loss(right)))
+    middle = (carry[0] + carry[1]) / 2
+    return middle, loss(middle)

@@ -1,0 +1,191 @@
+"""Softmax attention layers that answer a softmax regression document (li2024), and a unit that can be stacked.
+
+The paper's own layer is not public. Its parametrisation decides whether it is close to a gradient step, so three are
+offered, named as in the project's notes: A (``log_label``), B (``query``) and C (``raw_label``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..core.errors import IclearnError
+from ..core.prompt import Document
+from ..core.recipe import Init, one_of, whole
+from ..core.rng import standard_normals, stream
+from ..tasks.base import AbstractTask
+from ..tasks.softmax_regression import SoftmaxRegression
+from .base import AbstractModel, AbstractModelSpec
+
+Form = Literal["log_label", "query", "raw_label", "stack"]
+Labels = Literal["log", "raw"]
+_DIAGONAL = 0.7  # of the initial key and query weights
+_QUERY_START = (0.15, 3.0)  # of layer B, W = .15 (I, 0) and v = 3 e_y: the limit it shares with a gradient step, nearly
+
+
+class AbstractDocumentModel(AbstractModel):
+    """A model of documents: a logit for each query word, softmax over them."""
+
+    @abstractmethod
+    def logits(self, document: Document) -> Float[Array, " query_word"]:
+        """The logit of a query word depends on that word and on the context, not on the other query words."""
+
+    def predict(self, prompt: Document) -> Float[Array, " output"]:  # type: ignore[override]
+        return jax.nn.softmax(self.logits(prompt))
+
+    def sensitivity(self, document: Document) -> Float[Array, "query_word dim"]:
+        """∂logit/∂embedding of each query word; the weight vector itself where the model is softmax(A_q x̂)."""
+
+        def total(query: Array) -> Array:
+            return self.logits(eqx.tree_at(lambda d: d.query, document, query)).sum()
+
+        return jax.grad(total)(document.query)
+
+
+def tokens(document: Document, labels: Labels) -> Float[Array, "word entry"]:
+    """(a_i, y_i) for each word, y_i = log b_i − mean (``log``) or n b_i − 1 (``raw``)."""
+    b = document.target
+    y = jnp.log(b) - jnp.log(b).mean() if labels == "log" else b.shape[0] * b - 1
+    return jnp.concatenate([document.context, y[:, None]], -1)
+
+
+class LabelAttention(AbstractDocumentModel):
+    """Layers A and C: x̂ = V Σ_i softmax_i(qᵀK e_i) e_i for a learned query token q; logits A_q x̂.
+
+    With log labels, qᵀK = (0, 1) and V = (η/n)(I, 0) it is one gradient step of length η from x = 0, exactly; with raw
+    labels no weights are.
+    """
+
+    query: Float[Array, " entry"]
+    key: Float[Array, "entry key_entry"]
+    value: Float[Array, "dim entry"]
+    labels: Labels = eqx.field(static=True, default="log")
+
+    axes: ClassVar = {"query": ("entry",), "key": ("entry", "key_entry"), "value": ("input", "entry")}
+
+    def estimate(self, document: Document) -> Float[Array, " dim"]:
+        """x̂, the weights of the softmax regression this layer amounts to."""
+        words = tokens(document, self.labels)
+        return self.value @ (jax.nn.softmax(words @ (self.query @ self.key)) @ words)
+
+    def logits(self, document: Document) -> Float[Array, " query_word"]:
+        return document.query @ self.estimate(document)
+
+
+class QueryAttention(AbstractDocumentModel):
+    """Layer B: each query word attends to the words (a_i, n b_i − 1); its logit is the value read there.
+
+    logit_q = v · Σ_i softmax_i(a_qᵀ W e_i) e_i, the usual form of in-context layers. A gradient step is its limit for
+    W = ε(I, 0), v = (0, η/(nε)), ε → 0, and no weights of it.
+    """
+
+    kq: Float[Array, "dim entry"]
+    value: Float[Array, " entry"]
+
+    axes: ClassVar = {"kq": ("input", "entry"), "value": ("entry",)}
+
+    def logits(self, document: Document) -> Float[Array, " query_word"]:
+        words = tokens(document, "raw")
+        scores = document.query @ (self.kq @ words.T)
+        return jax.nn.softmax(scores, axis=-1) @ (words @ self.value)
+
+
+def attention_unit(
+    rows: Float[Array, "row entry"],
+    words: Float[Array, "word entry"],
+    kq: Float[Array, "head entry key_entry"],
+    value: Float[Array, "head entry key_entry"],
+) -> Float[Array, "row entry"]:
+    """rows + Σ_h softmax(rows KQ_h wordsᵀ) words V_hᵀ: softmax attention of any rows to words, with a residual."""
+    scores = jnp.einsum("re,hek,wk->hrw", rows, kq, words)
+    return rows + jnp.einsum("hrw,wk,hek->re", jax.nn.softmax(scores, axis=-1), words, value)
+
+
+class StackedAttention(AbstractDocumentModel):
+    """Units of softmax self-attention on the words (a_i, log b_i − mean) and a learned state token that reads them.
+
+    The state's first entries after the last unit are x̂; logits A_q x̂. One unit with one head is layer A (with the
+    residual of the state); two heads can also attend by a_i·x̂, which a second gradient step needs.
+    """
+
+    state: Float[Array, " entry"]
+    kq: Float[Array, "layer head entry key_entry"]
+    value: Float[Array, "layer head entry key_entry"]
+
+    axes: ClassVar = {
+        "state": ("entry",),
+        "kq": ("layer", "head", "entry", "key_entry"),
+        "value": ("layer", "head", "entry", "key_entry"),
+    }
+
+    def estimate(self, document: Document) -> Float[Array, " dim"]:
+        """x̂, the weights of the softmax regression this stack amounts to."""
+        words, state = tokens(document, "log"), self.state[None]
+        for kq, value in zip(self.kq, self.value, strict=True):
+            state, words = attention_unit(state, words, kq, value), attention_unit(words, words, kq, value)
+        return state[0, :-1]
+
+    def logits(self, document: Document) -> Float[Array, " query_word"]:
+        return document.query @ self.estimate(document)
+
+
+@dataclass(frozen=True)
+class SoftmaxLayer(AbstractModelSpec, kind="softmax_layer"):
+    """A softmax attention layer for softmax regression.
+
+    Args:
+        form: ``log_label`` (A), ``query`` (B), ``raw_label`` (C), or ``stack`` of general units.
+        depth: units of a stack.
+        num_heads: heads of its units.
+    """
+
+    form: Form = "log_label"
+    depth: int = 1
+    num_heads: int = 1
+
+    def __post_init__(self) -> None:
+        one_of("layer form", self.form, Form)
+        whole("depth", self.depth, 1)
+        whole("num_heads", self.num_heads, 1)
+        if self.form != "stack" and (self.depth, self.num_heads) != (1, 1):
+            raise IclearnError(f"a {self.form} layer has depth 1 and one head: for more choose form stack")
+
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractDocumentModel:
+        """Attention starts near the labels (q = .7 e_y, K = .7 I), values at zero, each plus init.scale · N(0, 1).
+
+        Layer B starts from W = .15 (I, 0) and v = 3 e_y likewise: from v = 0 it stays further from the gradient step.
+        """
+        if not isinstance(task, SoftmaxRegression):
+            raise IclearnError(f"a {self.kind} reads softmax regression documents, not prompts of {task.kind}")
+        if init.scheme == "given":
+            raise IclearnError("this recipe starts from given weights: pass them as weights=")
+        dim, entry, units = task.dim, task.dim + 1, (self.depth, self.num_heads)
+        label = _DIAGONAL * jnp.eye(entry)[-1]
+        square = _DIAGONAL * jnp.eye(entry)
+        match self.form:
+            case "query":
+                start = {"kq": _QUERY_START[0] * jnp.eye(dim, entry), "value": _QUERY_START[1] * jnp.eye(entry)[-1]}
+            case "stack":
+                whole_stack = (*units, entry, entry)
+                start = {"state": label, "kq": jnp.broadcast_to(square, whole_stack), "value": jnp.zeros(whole_stack)}
+            case _:
+                start = {"query": label, "key": square, "value": jnp.zeros((dim, entry))}
+        noise = standard_normals(stream(seed, "init"), tuple(a.shape for a in start.values()))
+        noisy = {name: a + init.scale * z for (name, a), z in zip(start.items(), noise, strict=True)}
+        return self.rebuild(dim, {name: jnp.asarray(a, dtype) for name, a in noisy.items()})
+
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractDocumentModel:
+        cls = {"query": QueryAttention, "stack": StackedAttention}.get(self.form, LabelAttention)
+        if missing := [name for name in cls.axes if name not in weights]:
+            raise IclearnError(f"weights of a {self.form} layer are {', '.join(cls.axes)}; missing {missing[0]}")
+        static: dict[str, Any] = {}
+        if cls is LabelAttention:
+            static["labels"] = "log" if self.form == "log_label" else "raw"
+        return cls(**{name: jnp.asarray(weights[name]) for name in cls.axes}, **static)

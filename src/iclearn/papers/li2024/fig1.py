@@ -1,0 +1,53 @@
+"""Figure 1: losses, differences and cosine over training at n = 200, d = 20."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+
+from ..base import Data, Figure
+from ..lab import Lab
+from .common import COLOURS, NAMES, SETUP, band, measured, recipe, repetitions, train
+from .judges import layer_claims
+
+DTYPES = {"A": "float64", "C": "float32"}
+
+
+def collect(lab: Lab) -> Data:
+    groups = {layer: [recipe(layer, seed, dtype=dtype) for seed in repetitions(lab)] for layer, dtype in DTYPES.items()}
+    train(lab, list(groups.values()))
+    return {layer: measured(lab, f"fig1-{layer}", group, over_training=True) for layer, group in groups.items()}
+
+
+def draw(data: Data):
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.9))
+    first = next(iter(data.values()))
+    gd = first["gd_loss"].values
+    axes[0].axhline(gd.mean(), color=COLOURS["GD"], ls="--", label="one gradient step")
+    axes[0].axhspan(gd.mean() - gd.std(), gd.mean() + gd.std(), color="0.5", alpha=0.3, lw=0)
+    for layer, table in data.items():
+        steps, colour = table["step"].values, COLOURS[layer]
+        band(axes[0], steps, table["loss"].values, colour, NAMES[layer])
+        band(axes[1], steps, table["model_diff"].values, colour, f"Model Diff, {layer}")
+        band(axes[1], steps, table["preds_diff"].values, colour, f"Preds Diff, {layer}", ls=":")
+        band(axes[2], steps, table["model_cos"].values, colour, NAMES[layer])
+    axes[0].set(
+        xlabel="step", ylabel=r"loss $\frac{n}{2}\|\hat f-b\|^2$", yscale="log", title="n = 200, d = 20, s = 0.5"
+    )
+    axes[1].set(xlabel="step", ylabel="distance to gradient descent", yscale="log")
+    axes[2].set(xlabel="step", ylabel="Model Cos", ylim=(-0.05, 1.05))
+    axes[2].axhline(1, color="0.6", lw=1, ls=":")
+    axes[0].legend()
+    axes[1].legend(fontsize=9)
+    axes[2].legend(loc="lower right")
+    return figure
+
+
+FIGURE = Figure(
+    id="fig1",
+    title="a trained layer and one gradient step, n = 200",
+    collect=collect,
+    draw=draw,
+    claims=layer_claims("A", "A", "n = 200, s = 0.5") + layer_claims("C", "C", "n = 200, s = 0.5", loss=False, cosine=False),
+    setup=SETUP + "\nn = 200, d = 20, s = 0.5; A in float64, C in float32; layer B (n² scores a document) is in fig_layers at n = 50",
+    cost="2 minutes on 2 cores",
+)  # fmt: skip

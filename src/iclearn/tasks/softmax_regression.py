@@ -1,0 +1,196 @@
+"""Softmax regression documents (li2024): words with embeddings, a hidden weight, probabilities to predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ..core.errors import IclearnError, MissingClosedForm
+from ..core.prompt import Batch, Document
+from ..core.recipe import one_of, whole
+from ..core.rng import normal, stream
+from .base import AbstractSource, AbstractTask
+from .covariance import Covariance
+from .population import LabelLaw
+
+Embedding = Literal["gaussian", "sphere", "sign"]
+EVALUATION = "evaluation"
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
+    """Documents A (n words × d) with target b = softmax(Ax), x uniform on a sphere; new words A_q to predict.
+
+    The context is centred column by column (softmax does not see it); query words are not. The loss of a document
+    is n_q·½‖f̂ − softmax(A_q x)‖² over its n_q query words: of order one for every n.
+
+    Args:
+        context_len: n, the words of the context.
+        query_len: n_q (None: as many as the context has).
+        scale: ‖x‖, so the standard deviation of a logit under white embeddings: how far b is from uniform.
+        embedding: rows of A before their covariance: ``gaussian`` N(0, I), ``sphere`` uniform of norm √d, ``sign`` ±1.
+        covariance: of the rows.
+        in_sample: the query words are the context's own, whose probabilities are shown.
+        num_prompts: size of a fixed training set (None: fresh documents at every step).
+        test_prompts: size of the ``evaluation`` set; 0 for none.
+    """
+
+    context_len: int = 200
+    dim: int = 20
+    query_len: int | None = None
+    scale: float = 0.5
+    embedding: Embedding = "gaussian"
+    covariance: Covariance = field(default_factory=lambda: Covariance.white(trace=None))
+    in_sample: bool = False
+    num_prompts: int | None = None
+    test_prompts: int = 0
+
+    def __post_init__(self) -> None:
+        whole("context_len", self.context_len, 2)
+        whole("dim", self.dim, 1)
+        if self.query_len is not None:
+            whole("query_len (None: as many as the context)", self.query_len, 2)
+        if not 0 <= self.scale < np.inf:
+            raise IclearnError(f"the logit scale must be finite and not negative, not {self.scale}")
+        one_of("embedding", self.embedding, Embedding)
+        if self.num_prompts is not None:
+            whole("num_prompts (None for fresh documents)", self.num_prompts, 1)
+        whole("test_prompts", self.test_prompts, 0)
+        if self.in_sample and self.query_len not in (None, self.context_len):
+            raise IclearnError(
+                f"in-sample query words are the context's own {self.context_len}: drop query_len {self.query_len}"
+            )
+        self.covariance.values(self.dim)  # refuses spectra that do not fit
+
+    @property
+    def out_dim(self) -> int:  # type: ignore[override]
+        """One probability for each query word."""
+        return self.query_len or self.context_len
+
+    @property
+    def prefixes(self) -> bool:  # type: ignore[override]
+        return False
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return (EVALUATION,) if self.test_prompts else ()
+
+    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
+        factor = self.covariance.factor(self.dim, stream(seed, "covariance"))
+        return factor @ factor.T
+
+    def source(self, seed: int | Array, dtype: Any, which: str = "train") -> DocumentSource:
+        count = self.num_prompts if which == "train" else self.test_prompts
+        if count is None:
+            raise IclearnError("this task has fresh documents at every step: there is no fixed set to draw")
+        white = self.covariance == Covariance.white(trace=None)
+        return DocumentSource(
+            key=stream(seed, f"data.{which}"),
+            factor=None if white else self.covariance.factor(self.dim, stream(seed, "covariance")),
+            radius=jnp.asarray(np.float64(self.scale)),
+            dim=self.dim,
+            words=self.context_len,
+            query_words=0 if self.in_sample else self.out_dim,
+            embedding=self.embedding,
+            num_prompts=count,
+            dtype=jnp.dtype(dtype).name,
+        )
+
+    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch[Document]:
+        drawn = self.replace(num_prompts=batch_size).source(seed, dtype)
+        return drawn.draw(key, batch_size, 1 / batch_size)
+
+    def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
+        raise MissingClosedForm("softmax regression has no closed-form population loss: use engine samples")
+
+
+class DocumentSource(AbstractSource):
+    """`SoftmaxRegression` with its seed spent."""
+
+    key: Key[Array, ""]
+    factor: Float[Array, "dim dim"] | None  # None: the identity
+    radius: Float[Array, ""]
+    dim: int = eqx.field(static=True)
+    words: int = eqx.field(static=True)
+    query_words: int = eqx.field(static=True)
+    embedding: Embedding = eqx.field(static=True)
+    num_prompts: int = eqx.field(static=True)
+    dtype: str = eqx.field(static=True)
+
+    @property
+    def block_size(self) -> int:
+        """Documents computed at a time: a power of two that keeps a block to a few million numbers."""
+        wanted = min(4_000_000 // ((self.words + self.query_words) * self.dim), self.num_prompts)
+        return 1 << max(4, min(12, (wanted - 1).bit_length()))
+
+    @property
+    def num_blocks(self) -> int:
+        return -(-self.num_prompts // self.block_size)
+
+    def draw(self, key: Key[Array, ""], count: int, weight: Any) -> Batch[Document]:
+        """`count` documents from one key."""
+        row_key, x_key = jax.random.split(key)
+        words = max(self.words, self.query_words)
+        context, query = (self._embedded(rows) for rows in normal_pair(row_key, (count, words, self.dim)))
+        context = context[:, : self.words]
+        context = context - context.mean(1, keepdims=True)
+        query = query[:, : self.query_words] if self.query_words else context
+        x = normal(x_key, (count, self.dim), self.dtype)
+        x = x * (self.radius.astype(self.dtype) / jnp.linalg.norm(x, axis=-1, keepdims=True))
+        b, wanted = (jax.nn.softmax(jnp.einsum("pwd,pd->pw", a, x), axis=-1) for a in (context, query))
+        weights = jnp.broadcast_to(jnp.asarray(weight, self.dtype), (count,))
+        return Batch(Document(context, b, query), wanted, weights, unit=query.shape[1] ** 2 / 2)
+
+    def _embedded(self, rows: Array) -> Array:
+        """Embeddings of the wanted distribution from standard normals."""
+        if self.embedding == "sign":
+            rows = jnp.where(rows < 0, -1.0, 1.0)
+        rows = rows.astype(self.dtype)
+        if self.embedding == "sphere":
+            rows = rows * (self.dim**0.5 / jnp.linalg.norm(rows, axis=-1, keepdims=True))
+        return rows if self.factor is None else rows @ self.factor.T.astype(self.dtype)
+
+    def block(self, index: Array) -> Batch[Document]:
+        position = index * self.block_size + jnp.arange(self.block_size)
+        weight = (position < self.num_prompts) / self.num_prompts
+        return self.draw(jax.random.fold_in(self.key, index), self.block_size, weight)
+
+    def prefix_block(self, index: Array, context: Array | int) -> Batch:
+        raise IclearnError("a softmax regression document has no prefixes")
+
+
+def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, ...], Float[Array, ...]]:
+    """Two independent arrays of standard normals in float32, from the two words of each threefry block.
+
+    Documents are drawn afresh at every step, and drawing them is most of the work: `jax.random.normal` throws one of
+    the two words away, and on a CPU runs the generator's rounds as a loop over memory; written out they fuse.
+    """
+    counter = jax.lax.iota(jnp.uint32, int(np.prod(shape)))
+    words = _threefry(jax.random.key_data(key), jnp.zeros_like(counter), counter)
+    lowest = np.nextafter(np.float32(-1), np.float32(0))
+
+    def shaped(word: Array) -> Array:
+        fraction = jax.lax.bitcast_convert_type((word >> 9) | jnp.uint32(0x3F800000), jnp.float32) - 1
+        uniform = jnp.maximum(lowest, fraction * (np.float32(1) - lowest) + lowest)
+        return (np.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform)).reshape(shape)
+
+    return shaped(words[0]), shaped(words[1])
+
+
+def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011)."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
+    first, second = first + keys[0], second + keys[1]
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            first = first + second
+            second = ((second << turn) | (second >> (32 - turn))) ^ first
+        first = first + keys[(group + 1) % 3]
+        second = second + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+    return first, second

@@ -1,0 +1,121 @@
+"""The benchmark harness runs at tiny size and writes JSON that the table can read; no times are asserted."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CASES = ["step/moments/merged-d4", "torch/merged-d4", "recompile/in-process/merged-d4", "shell/help"]
+
+sys.path.insert(0, str(ROOT))  # benchmarks/ is run from the root and never installed
+
+from benchmarks.harness import run, write  # noqa: E402
+from benchmarks.measure import Case, Result, Skip, run_process  # noqa: E402
+from benchmarks.table import render  # noqa: E402
+
+
+def harness(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("benchmarks") / "deep" / "quick.json"
+    done = harness("--quick", "--only", *CASES, "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in out.parent.iterdir()] == ["quick.json"]
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def test_writes_where_with_what_and_under_which_load(report):
+    assert report["quick"] is True
+    assert report["failed"] == []
+    assert report["machine"]["cores"] >= 1
+    assert report["machine"]["cpu"]
+    assert report["machine"]["platform"] == "cpu"
+    assert set(report["versions"]) >= {"iclearn", "jax", "python", "torch"}
+    assert len(report["load_average_before"]) == len(report["load_average_after"]) == 3
+    assert report["started"] <= report["finished"]
+
+
+def test_results_hold_their_repeats_and_the_compile_time_apart(report):
+    results = {r["name"]: r for r in report["results"]}
+    step = results["step/moments/merged-d4-p200"]
+    assert step["detail"]["engine"] == "moments"
+    assert step["detail"]["loop_compile_seconds"] > 0
+    assert len(step["repeats"]) == len(step["cpu_repeats"]) == 2
+    for result in report["results"]:
+        assert min(result["repeats"]) == result["minimum"] <= result["median"] <= max(result["repeats"])
+
+
+def test_second_run_of_the_same_shape_compiles_nothing(report):
+    (again,) = (r for r in report["results"] if r["name"].startswith("recompile/"))
+    assert again["detail"]["programs_of_the_first"] > 0
+    assert again["median"] == 0
+    assert again["met"]
+
+
+def test_naive_torch_is_the_same_model_or_skipped_with_a_reason(report):
+    if importlib.util.find_spec("torch") is None:
+        assert [row["name"] for row in report["skipped"]] == ["torch/merged-d4"]
+        assert "torch is not installed" in report["skipped"][0]["reason"]
+        pytest.skip("torch is not installed")
+    ratio = next(r for r in report["results"] if r["name"] == "torch/merged-d4/ratio")
+    assert ratio["detail"]["loss_relative_error"] <= 1e-9
+    assert ratio["detail"]["losses_compared"] >= 3
+
+
+def test_table_has_a_row_for_every_result(report):
+    page = render(report, "quick.json")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    assert len(rows) == len(report["results"])
+    assert all(any(r["what"] in row for row in rows) for r in report["results"])
+    assert "quick" in page
+
+
+def test_page_of_the_docs_comes_from_the_stored_numbers():
+    stored = "benchmarks/results/cpu.json"
+    report = json.loads((ROOT / stored).read_text(encoding="utf-8"))
+    assert report["quick"] is False
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == render(report, stored)
+
+
+def test_unknown_case_is_refused_in_words():
+    done = harness("--only", "nonsense")
+    assert done.returncode == 2
+    assert "no case begins with nonsense" in done.stderr
+
+
+def test_a_case_that_fails_or_cannot_run_stops_no_other(tmp_path):
+    def fails():
+        raise ValueError("broken")
+
+    def skips():
+        raise Skip("not here")
+
+    good = Result("good", "a number", "s", (3.0, 1.0, 2.0), target=1.5)
+    report = run([Case("a", fails), Case("b", skips), Case("c", lambda: [good])], quick=True)
+    assert report["failed"] == [{"name": "a", "error": "ValueError: broken"}]
+    assert report["skipped"] == [{"name": "b", "reason": "not here"}]
+    (result,) = report["results"]
+    assert (result["median"], result["minimum"]) == (2.0, 1.0)
+    assert (result["met"], result["met_by_minimum"]) == (False, True)
+    write(report, tmp_path / "report.json")
+    page = render(json.loads((tmp_path / "report.json").read_text(encoding="utf-8")), "report.json")
+    assert "`a`: ValueError: broken" in page
+    assert "`b`: not here" in page
+
+
+def test_command_that_fails_is_an_error_with_its_last_words(tmp_path):
+    with pytest.raises(RuntimeError, match="ended with 3: last words"):
+        run_process(
+            [sys.executable, "-c", "import sys; print('first\\nlast words', file=sys.stderr); sys.exit(3)"],
+            cwd=tmp_path,
+        )
+    done = run_process([sys.executable, "-c", "print(sum(range(10**6)))"], cwd=tmp_path)
+    assert done.output == "499999500000\n"
+    assert done.cpu > 0
