@@ -26,7 +26,7 @@ LEARNED = learned_strengths(EIGENVALUES, CONTEXT, gain=GAIN)
 def run_and_probes(rank: int, seed: int) -> tuple[Run, SaddleMatch, HeadAssignment]:
     """The public code's figure 4 set-up, population loss: D=8, N=31, H=9, init 5e-3, lr 0.02, 60,000 steps."""
     run = train(seed, rank=rank)
-    match = match_plateaus(run.loss, LEVELS, SCALES, time=run.time)
+    match = match_plateaus(run.loss, LEVELS, SCALES, time=run.time, rank=rank)
     heads = assign_heads(run.value, LEARNED, np.diag(EIGENVALUES), key=run.key, query=run.query, time=run.record_time)
     return run, match, heads
 

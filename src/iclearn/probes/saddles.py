@@ -82,14 +82,15 @@ def time_between(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " ste
     return float(share @ np.diff(time))
 
 
-def long_stay(first: float, gap: float, scale: float, levels: int) -> float:
+def long_stay(first: float, gap: float, scale: float, levels: int, rank: int | None = None) -> float:
     """The longest a plateau can be that no new head ends, in own time units: (1 + ln(t₀ v D)) / v.
 
     A new head starts from weights of the size v₀ of the initialisation and needs a time 1/v₀, as on the first plateau:
     t₀ = 1/v₀. A new pair in a head that has grown to v meets a linear instability of rate v instead: it needs
     ln(v/a₀)/v, with a₀ ≥ v₀/(eD) the part of its initial weights along one of D directions, and one e-folding to spare
     for unlucky ones. The value of a grown head follows from the first drop, whose size is v³/scale (zhang2025, eqs.
-    16-21): v = (gap · scale)^⅓. Where even the first plateau is short, four e-foldings: what two drops take themselves.
+    16-21): v = (gap · scale)^⅓. Four e-foldings are the least, what two drops take themselves: where even the first
+    plateau is short, and for rank 1, where heads have no second pair.
 
     For D = 8 and init 5e-3 in the public code's conventions this is 15 to 17: between the stays below 12 that new pairs
     make and those above 45 that new heads typically make.
@@ -99,13 +100,21 @@ def long_stay(first: float, gap: float, scale: float, levels: int) -> float:
         gap: loss between the first two levels.
         scale: own time scale of the first level, τ/(gain · λ₁²), with time measured in units of τ.
         levels: D.
+        rank: R, where it is known.
     """
     value = (gap * scale) ** (1 / 3)
-    return float(max(1 + np.log(max(first * value * levels, 1.0)), 4.0) / value)
+    pair = 0.0 if rank == 1 else 1 + np.log(max(first * value * levels, 1.0))
+    return float(max(pair, 4.0) / value)
 
 
 def match_plateaus(
-    loss: Any, levels: Any, time_scales: Any, *, time: Any = None, threshold: float | None = None
+    loss: Any,
+    levels: Any,
+    time_scales: Any,
+    *,
+    time: Any = None,
+    rank: int | None = None,
+    threshold: float | None = None,
 ) -> SaddleMatch:
     """How long a loss curve (an array or a Trace) stays near each saddle level, and where it ended.
 
@@ -115,6 +124,7 @@ def match_plateaus(
         time_scales: τ/(gain · λ_{m+1}²) for m = 0 … D-1: the gain is 1 where the model sees β̂ = (1/N) Σ y x, and N
             where it sees the sum. In the units of `time`; the default threshold needs those to be t/τ.
         time: of each point (default: a Trace's own t/τ, or 0, 1, …).
+        rank: R of the model, where it is known: heads of rank 1 have no second pair to grow.
         threshold: own time units from which a stay is long; by default what `long_stay` derives from the first plateau.
 
     >>> t = np.linspace(0, 200, 4001)
@@ -139,7 +149,7 @@ def match_plateaus(
     near = [time_between(curve, times, lower[m], upper[m]) for m in range(scales.size)]
     lowest = float(curve.min())
     if threshold is None:
-        threshold = long_stay(near[0] / scales[0], gaps[0], scales[0], scales.size)
+        threshold = long_stay(near[0] / scales[0], gaps[0], scales[0], scales.size, rank)
     ended = float(np.median(curve[-max(1, curve.size // 100) :]))
     where = [m for m in range(heights.size) if lower[m] <= ended <= upper[m]]
     stays = []

@@ -88,8 +88,8 @@ def draw(data: Data):
     ax.plot(x - 0.1, loss[:, 0], "o", color=COLOURS["yq"], mfc="white", ms=8, label="yq-LSA, exact training")
     ax.plot(x + 0.1, loss[:, 1], "s", color=COLOURS["heads"], mfc="white", ms=8, label="$d$ heads, exact training")
     ax.set_xticks(x, list(CASES))
-    ax.set(ylabel="loss", ylim=(0, None))
-    ax.legend(fontsize=9, ncols=2, loc="lower left")
+    ax.set(ylabel="loss", ylim=(4, 7.6))
+    ax.legend(fontsize=9, ncols=2, loc="upper left")
     return figure
 
 

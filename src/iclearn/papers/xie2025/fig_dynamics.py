@@ -124,7 +124,11 @@ def draw(data: Data):
                 label=f"{name}, init {scale:g}",
             )
         ax.axvline(crossover(scale), color="0.5", ls=style, lw=1)
-    ax.annotate("predicted\ncrossovers", (crossover(1e-6) * 1.08, 0.62), fontsize=9, color="0.4", va="bottom")
+    ax.annotate("predicted crossovers", (crossover(1e-6) * 1.08, 4.75), fontsize=9, color="0.4", va="center")
+    ax.set_xlim(0.09, 6)
+    ax.set_yticks((0.7, 1, 2, 3, 4), ("0.7", "1", "2", "3", "4"), minor=False)
+    ax.set_yticks((), minor=True)
+    ax.set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
     ax.set(
         xlabel=r"norm of the prior mean $\|w^*\|$", ylabel=r"time of half the way $t/\tau$", title="which comes first"
     )

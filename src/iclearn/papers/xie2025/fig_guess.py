@@ -9,7 +9,7 @@ import xarray as xr
 from ...core.recipe import Init, Optimiser, Recipe, Record
 from ...engines.gram import gram_form
 from ...engines.simulate import simulate
-from ...models.lsa import LSA, FixedGuessLSA
+from ...models.lsa import LSA
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
@@ -47,7 +47,7 @@ def descent(offset: float) -> float:
     step = gd_step(law_of(paper_task(NORM)), start).step
     q = np.zeros((1, DIM + 1, DIM + 1))
     q[0, :DIM, :DIM] = step * np.eye(DIM)
-    model = FixedGuessLSA(np.append(-start, 1.0)[None], q, tuple(start))  # type: ignore[arg-type]
+    model = LSA(1, "given", tuple(start)).rebuild(DIM, {"p": np.append(-start, 1.0)[None], "q": q})
     return float(gram_form(paper_task(NORM), 0, "float64")(model.coefficients()))
 
 

@@ -9,9 +9,12 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 
+from ...core.prompt import Prompt
 from ...core.recipe import Recipe
 from ...core.trace import Trace
+from ...models.base import AbstractModel
 from ...probes.plateaus import find_plateaus
 from ...probes.reading import effective_matrices
 from ...tasks.regression import IN_CONTEXT
@@ -89,6 +92,11 @@ def closed_loss(trace: Trace, length: int, training: str) -> float:
     return float(population_loss(final, trace.data["covariance"].values, length, gain=gain))
 
 
+@eqx.filter_jit
+def _answers(model: AbstractModel, prompts: Prompt) -> Array:
+    return jax.vmap(model.predict)(prompts)
+
+
 def sampled_loss(plan: Recipe, trace: Trace, length: int) -> float:
     """Mean squared error of the full trained model on fresh prompts of another length."""
     task = public_task(
@@ -96,7 +104,7 @@ def sampled_loss(plan: Recipe, trace: Trace, length: int) -> float:
     )  # fmt: skip
     batch = task.source(plan.seed, "float64", IN_CONTEXT).everything()
     model = plan.model.rebuild(task.dim, trace.weights())  # type: ignore[attr-defined]
-    answers = eqx.filter_jit(lambda m, prompts: jax.vmap(m.predict)(prompts))(model, batch.prompt)  # type: ignore[union-attr]
+    answers = _answers(model, batch.prompt)  # type: ignore[union-attr]
     return float(np.mean((np.asarray(answers) - np.asarray(batch.target)) ** 2))
 
 

@@ -76,13 +76,13 @@ def draw(data: Data):
 
 def prediction_interval(values: Sequence[float], one: float) -> float:
     """How many standard deviations of a single further run the value `one` is from the mean of these runs."""
-    spread = np.std(values, ddof=1) * np.sqrt(1 + 1 / len(values))
-    return float(abs(np.mean(values) - one) / spread)
+    away, spread = abs(np.mean(values) - one), np.std(values, ddof=1) * np.sqrt(1 + 1 / len(values))
+    return float(away / spread) if spread > 0 else float("inf" if away > 0 else 0)
 
 
 def judge_one_run(distances: Sequence[float], measured: Any, seeds: int) -> Outcome:
     """A single earlier run against our seeds: reproduced within 3 standard deviations, contradicted beyond 6."""
-    if seeds < 3 or not np.all(np.isfinite(distances)):
+    if seeds < 3:
         return Outcome(measured, "inconclusive", seeds)
     worst = max(distances)
     return Outcome(measured, "reproduced" if worst <= 3 else "contradicted" if worst > 6 else "inconclusive", seeds)
@@ -98,10 +98,8 @@ def in_weight_only(data: Data) -> Outcome:
 
 def published_rise(data: Data) -> Outcome:
     ends = [float(test_loss(t, IN_CONTEXT)[-1]) for t in data["runs"][0.0]]
-    measured = {"mean": float(np.mean(ends)), "by seed": ends}
-    if len(ends) < 3:
-        return Outcome(measured, "inconclusive", len(ends))
-    measured["standard deviations from the published run"] = away = prediction_interval(ends, PUBLISHED_IC)
+    away = prediction_interval(ends, PUBLISHED_IC) if len(ends) > 1 else float("nan")
+    measured = {"mean": float(np.mean(ends)), "by seed": ends, "standard deviations from the published run": away}
     return judge_one_run([away], measured, len(ends))
 
 
@@ -142,12 +140,12 @@ def minima(data: Data) -> Outcome:
         steps = [float(np.argmin(curve)) for curve in curves]
         depths = [float(curve.min()) for curve in curves]
         rows[fraction] = {"steps": steps, "losses": [round(d, 3) for d in depths]}
-        if count >= 3:
+        if count > 1:
             distances += [
                 prediction_interval(v, k) for v, k in zip((steps, depths), KNOWN_MINIMA[fraction], strict=True)
             ]
     rows["largest distance in standard deviations of one run"] = max(distances, default=float("nan"))
-    return judge_one_run(distances or [float("nan")], rows, count)
+    return judge_one_run(distances, rows, count)
 
 
 def later_and_shallower(data: Data) -> Outcome:
