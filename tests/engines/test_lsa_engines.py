@@ -46,7 +46,7 @@ def test_moments_are_the_theorys(seed: int, dim: int, context: int, noise: float
     np.testing.assert_allclose(form.moments.cross, expected.cross @ form.root, rtol=1e-12, atol=1e-12 * scale)
     np.testing.assert_allclose(form.moments.constant, expected.constant, rtol=1e-12)
     model = LSA(3, "trainable").initial(task, Init(0.5), seed, jnp.float64)
-    exact = lsa_loss(law, model.p, model.q, model.guess)
+    exact = lsa_loss(law, model.p, model.q, model.guess_weights())
     np.testing.assert_allclose(form(model.coefficients()), exact, rtol=1e-11)
 
 

@@ -67,8 +67,9 @@ def test_layer_b_tends_to_the_gradient_step_at_first_order():
 
 def test_one_unit_with_one_head_is_layer_a():
     document = first(batch_of())
-    key, value = jax.random.normal(jax.random.key(0), (DIM + 1, DIM + 1)), jax.random.normal(
-        jax.random.key(1), (DIM, DIM + 1)
+    key, value = (
+        jax.random.normal(jax.random.key(0), (DIM + 1, DIM + 1)),
+        jax.random.normal(jax.random.key(1), (DIM, DIM + 1)),
     )
     query = jnp.append(jnp.zeros(DIM), 0.8)
     layer = LabelAttention(query, key, value)

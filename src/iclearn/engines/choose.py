@@ -15,8 +15,10 @@ from ..core.recipe import Recipe
 from ..models.base import AbstractFeatureModel, AbstractModel, AbstractModelSpec, AbstractReducibleModel
 from ..models.features import FeatureMap
 from ..models.lsa import GuessGramQuery
+from ..models.softmax_layers import AbstractDocumentModel
 from ..tasks.base import AbstractTask
 from ..tasks.given import GivenData
+from ..tasks.softmax_regression import SoftmaxRegression
 from .base import AbstractEngine
 from .gram import gram_engine
 from .moments import MAX_FEATURES, moments_engine
@@ -63,6 +65,8 @@ def prepare(
         raise IclearnError("weights were given, but the recipe draws its own: set init scheme='given'")
     else:
         model = spec.initial(task, recipe.init, recipe.seed, dtype)
+    if isinstance(task, SoftmaxRegression) and not isinstance(model, AbstractDocumentModel):
+        raise IclearnError(f"softmax regression documents need a softmax_layer model, not {spec.kind}")
     features = model.feature_map if isinstance(model, AbstractFeatureModel) else None
     name = recipe.engine if recipe.engine != "auto" else _cheapest(recipe, task, features)
     engine = _build(name, recipe, task, model, features, dtype)

@@ -5,6 +5,8 @@ from .base import AbstractFeatureModel, AbstractModel, AbstractModelSpec, Abstra
 from .features import Cubic, FeatureMap, GramQuery
 from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA, LSAGroup, LSATogether
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
+from .softmax_descent import SoftmaxDescent
+from .softmax_layers import SoftmaxLayer
 from .spec import Attention
 
 __all__ = [
@@ -28,4 +30,6 @@ __all__ = [
     "ReducedMerged",
     "ReducedSeparate",
     "SeparateAttention",
+    "SoftmaxDescent",
+    "SoftmaxLayer",
 ]

@@ -247,7 +247,8 @@ class LSATogether(AbstractModelSpec, kind="lsa_together"):
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> LSAGroup:
         if missing := [name for name in LSAGroup.axes if name not in weights]:
             raise IclearnError(f"weights of lsa_together are p, q, guess; missing {', '.join(missing)}")
-        return LSAGroup(*(jnp.asarray(weights[name]) for name in ("p", "q", "guess")), self._trainable)
+        p, q, guess = (jnp.asarray(weights[name]) for name in ("p", "q", "guess"))
+        return LSAGroup(p, q, guess, self._trainable)
 
     def member(self, index: int, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
         """One member alone, from the weights of the group."""

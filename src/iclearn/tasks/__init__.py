@@ -4,5 +4,6 @@ from .base import AbstractSource, AbstractTask
 from .covariance import Covariance
 from .given import GivenData
 from .regression import LinearRegression
+from .softmax_regression import SoftmaxRegression
 
-__all__ = ["AbstractSource", "AbstractTask", "Covariance", "GivenData", "LinearRegression"]
+__all__ = ["AbstractSource", "AbstractTask", "Covariance", "GivenData", "LinearRegression", "SoftmaxRegression"]

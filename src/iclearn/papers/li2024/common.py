@@ -113,6 +113,12 @@ def mean_std(values: np.ndarray) -> str:
     return f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else f"{np.mean(values):.4f}"
 
 
+def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
+    """Ticks of a logarithmic axis as plain numbers."""
+    axes.set_yticks(values, [f"{v:g}" for v in values])
+    axes.set_yticks([], minor=True)
+
+
 def band(axes: Axes, x: Any, values: np.ndarray, colour: str, label: str | None = None, **style: Any) -> None:
     """Mean over repetitions (the first axis) with one deviation shaded."""
     mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else 0 * values[0]

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 from ..base import Data, Figure
 from ..lab import Lab
-from .common import COLOURS, NAMES, SETUP, band, measured, recipe, repetitions, train
+from .common import COLOURS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions, train
 from .judges import layer_claims
 
 DTYPES = {"A": "float64", "C": "float32"}
@@ -37,7 +37,9 @@ def draw(data: Data):
     axes[2].set(xlabel="step", ylabel="Model Cos", ylim=(-0.05, 1.05))
     axes[2].axhline(1, color="0.6", lw=1, ls=":")
     axes[0].legend()
-    axes[1].legend(fontsize=9)
+    axes[1].set_ylim(3e-4, None)
+    axes[1].legend(fontsize=9, ncols=2, loc="lower left")
+    plain_ticks(axes[0], (0.02, 0.03, 0.05, 0.1))
     axes[2].legend(loc="lower right")
     return figure
 

@@ -51,7 +51,9 @@ def similar_everywhere(data: Data) -> Outcome:
 def aligned_everywhere(data: Data) -> Outcome:
     cosines = {key: end(table, "model_cos") for key, table in data.items()}
     passed = np.stack(list(cosines.values())) >= CLOSE_COSINE
-    return judge_seeds(list(np.all(passed, axis=0)), {f"cosine at {key}": float(c.mean()) for key, c in cosines.items()})
+    return judge_seeds(
+        list(np.all(passed, axis=0)), {f"cosine at {key}": float(c.mean()) for key, c in cosines.items()}
+    )
 
 
 def rises_with_dim(data: Data) -> Outcome:

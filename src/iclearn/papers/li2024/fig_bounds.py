@@ -116,21 +116,17 @@ def draw(data: Data):
         size = shifts["size"].values[some]
         axes[0].plot(size, shifts[f"{kind}_log_measured"].values[some] / LOG10, mark, ms=2.5, color=colour, alpha=0.5,
                      label=f"{kind} shift: measured")  # fmt: skip
-    size = shifts["size"].values
-    order = np.argsort(size)
-    tight = np.maximum(shifts["weight_log_tight"].values, shifts["data_log_tight"].values)
-    edge = np.maximum.accumulate((tight / LOG10)[order])
-    axes[0].plot(size[order], edge, color="black", label="largest tight bound up to here")
-    axes[0].plot(
-        size[order], shifts["weight_log_paper"].values[order] / LOG10, color="#CC79A7", label="the paper's bound"
-    )
+        axes[0].plot(size, shifts[f"{kind}_log_tight"].values[some] / LOG10, ".", ms=2, color="black",
+                     label="tight bounds" if kind == "data" else None)  # fmt: skip
+        axes[0].plot(size, shifts[f"{kind}_log_paper"].values[some] / LOG10, ".", ms=2.5, color="#CC79A7",
+                     label="the paper's bounds" if kind == "data" else None)  # fmt: skip
     axes[0].set(
         xscale="log",
         xlabel="size of the shift",
         ylabel=r"$\log_{10}\|\tilde b-b\|$",
         title="random shifts, norms up to 4",
     )
-    axes[0].legend(fontsize=9, loc="center left", markerscale=2)
+    axes[0].legend(fontsize=9, loc="center left", markerscale=3, bbox_to_anchor=(0, 0.62))
     k = shifts["gd_step"].values
     rows = (("weight_log_measured", "measured", "#0072B2", "o"), ("log_step_bound", "ηR²/4 ‖f − b‖", "#009E73", "v"),
             ("weight_log_tight", "tight bound", "black", "s"), ("weight_log_paper", "the paper's bound", "#CC79A7", "D"))  # fmt: skip
@@ -139,7 +135,7 @@ def draw(data: Data):
         axes[1].plot(k, np.median(values, 0), color=colour, marker=mark, mfc="white", label=label)
     axes[1].set(xlabel="gradient step k", title=f"along gradient descent, n = {WORDS}", yscale="symlog")
     axes[1].set_yticks([-4, -1, 0, 1, 10, 100, 1000], ["−4", "−1", "0", "1", "10", "100", "1000"])
-    axes[1].legend(fontsize=9, loc="center right")
+    axes[1].legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.74))
     for i, layer in enumerate(LAYERS):
         values = end(data[layer], "preds_diff")
         axes[2].errorbar(i, values.mean(), values.std(), color=COLOURS[layer], marker=MARKS[layer], capsize=4, ms=8)
@@ -151,7 +147,7 @@ def draw(data: Data):
     axes[2].set(
         xlim=(-0.5, 2.5),
         ylim=(0, 1.25 * floor),
-        ylabel=r"$\|\hat f_{layer}-\hat f_{GD}\|$",
+        ylabel="Preds Diff to the gradient step",
         title="not bounded by the theorems",
     )
     axes[2].set_xticks(range(3), [f"layer {layer}" for layer in LAYERS])

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import COLOURS, LAYERS, NAMES, SETUP, band, end, measured, recipe, repetitions, train
+from .common import COLOURS, LAYERS, NAMES, SETUP, band, end, measured, plain_ticks, recipe, repetitions, train
 from .judges import layer_claims
 
 WORDS = 50
@@ -39,6 +39,8 @@ def draw(data: Data):
         top.set(title=f"n = {WORDS}, d = 20, s = {s:g}", yscale="log")
         bottom.set(xlabel="step", ylim=(-0.1, 1.05))
         bottom.axhline(1, color="0.6", lw=1, ls=":")
+    plain_ticks(axes[0, 0], (0.05, 0.07, 0.1, 0.14))
+    plain_ticks(axes[0, 1], (0.3, 0.5, 1, 2, 3))
     axes[0, 0].set_ylabel(r"loss $\frac{n}{2}\|\hat f-b\|^2$")
     axes[1, 0].set_ylabel("Model Cos")
     axes[0, 0].legend(fontsize=9)
@@ -67,7 +69,7 @@ FIGURE = Figure(
     draw=draw,
     claims=layer_claims("A 0.5", "A", "n = 50, s = 0.5")
     + layer_claims("B 0.5", "B", "n = 50, s = 0.5", loss=False, differences=False, cosine=False)
-    + layer_claims("C 0.5", "C", "n = 50, s = 0.5", loss=False, differences=False, cosine=False)
+    + layer_claims("C 0.5", "C", "n = 50, s = 0.5", loss=False)
     + layer_claims("A 1", "A", "n = 50, s = 1", loss=False)
     + layer_claims("B 1", "B", "n = 50, s = 1", loss=False, differences=False, cosine=False)
     + layer_claims("C 1", "C", "n = 50, s = 1", loss=False, differences=False, cosine=False)

@@ -42,14 +42,14 @@ def draw(data: Data):
     left.axhline(1, color="black", ls="--", lw=1.2)
     left.axhspan(1 - CLOSE_LOSS, 1 + CLOSE_LOSS, color="0.85", zorder=0)
     left.annotate(
-        "within 10 %", (0.98, 1 - CLOSE_LOSS), xycoords=("axes fraction", "data"), ha="right", va="top", fontsize=9
+        "within 10 %", (0.98, 1 - CLOSE_LOSS), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9
     )
     right.axhspan(CLOSE_COSINE, 1, color="0.85", zorder=0)
     left.set(
         xlabel="logit scale s", ylabel="loss / loss of the gradient step", yscale="log", title=f"n = {WORDS}, d = 20"
     )
-    right.set(xlabel="logit scale s", ylabel="Model Cos after training", ylim=(0, 1.03))
-    left.legend(fontsize=9)
+    right.set(xlabel="logit scale s", ylabel="Model Cos after training", ylim=(0.76, 1.01))
+    left.legend(fontsize=9, loc="upper right")
     return figure
 
 
@@ -59,7 +59,7 @@ def close_at(layer: str, *, below: float = np.inf, above: float = 0.0):
     def judge(data: Data) -> Outcome:
         inside = [i for i, s in enumerate(SCALES[layer]) if above < s <= below]
         ratio, cosine = ratios(data, layer)[inside], cosines(data, layer)[inside]
-        passed = ((np.abs(ratio - 1) <= CLOSE_LOSS) & (cosine >= CLOSE_COSINE))
+        passed = (np.abs(ratio - 1) <= CLOSE_LOSS) & (cosine >= CLOSE_COSINE)
         found = {f"s = {SCALES[layer][i]:g}": [round(float(r.mean()), 3), round(float(c.mean()), 3)]
                  for i, r, c in zip(inside, ratio, cosine, strict=True)}  # fmt: skip
         return judge_seeds(list(np.all(passed, axis=0)), {"[loss ratio, cosine]": found})

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...core.prompt import Batch
 from ...core.rng import stream
 from ...models.base import AbstractModel
 from ...models.lsa import FixedGuessLSA
@@ -23,6 +24,7 @@ BATCH = 8192
 def _errors(models: list[AbstractModel], task: LinearRegression, key: Array) -> Array:
     """(prompt, output of every model): squared errors on the same fresh prompts."""
     batch = task.fresh(0, key, BATCH, "float32")
+    assert isinstance(batch, Batch)
     answers = jnp.concatenate([jax.vmap(model.predict)(batch.prompt) for model in models], -1)
     return ((answers - batch.target) ** 2).astype(jnp.float64)
 
@@ -46,7 +48,7 @@ def sampled_losses(
     ]
     means = np.array([start.loss, zero.loss, optimum(law).loss])
     root = stream(seed, "check")
-    total, first, second = 0, 0.0, 0.0
+    total, first, second = 0, np.zeros(()), np.zeros(())
     for index in range(-(-num_prompts // BATCH)):
         errors = np.asarray(_errors(models, task, jax.random.fold_in(root, index)))
         total, first, second = total + len(errors), first + errors.sum(0), second + errors.T @ errors

@@ -96,7 +96,8 @@ def member_losses(trace: Trace, record: int = -1) -> np.ndarray:
 
 def group_losses(task: LinearRegression, spec: LSATogether, weights: dict[str, np.ndarray]) -> np.ndarray:
     form = gram_form(task, 0, "float64")
-    tables = np.asarray(spec.rebuild(task.dim, {n: np.asarray(w, float) for n, w in weights.items()}).coefficients())
+    group = spec.rebuild(task.dim, {name: np.asarray(weight, float) for name, weight in weights.items()})
+    tables = group.coefficients()
     return np.array([float(form(tables[:, i : i + 1])) for i in range(tables.shape[1])])
 
 
@@ -152,7 +153,8 @@ def measured_losses(lab: Lab, runs: dict[float, list[Trace]]) -> xr.DataArray:
     def compute() -> xr.Dataset:
         table = np.stack([[member_losses(trace) for trace in traces] for traces in runs.values()])
         return xr.Dataset(
-            {"loss": (("norm", "seed", "member"), table)}, {"norm": list(runs), "member": list(map(str, NAMES))}
+            {"loss": (("norm", "seed", "member"), table)},
+            {"norm": list(runs), "member": np.array([str(name) for name in NAMES], dtype=object)},
         )
 
     ids = [trace.run_id for traces in runs.values() for trace in traces]

@@ -80,6 +80,8 @@ def draw(data: Data):
         )
         ax.axvline(DIM, color="0.8", lw=1, zorder=0)
         ax.set(xscale="log", xlabel="context length $C$", title=rf"$\sigma^2$ = {noise:g}")
+        ax.set_xticks((2, 5, 10, 20, 50), ("2", "5", "10", "20", "50"))
+        ax.set_xticks((), minor=True)
     axes[0].set(ylabel="loss", ylim=(0, 20))
     axes[0].legend(fontsize=9)
     return figure

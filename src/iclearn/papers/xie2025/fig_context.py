@@ -54,6 +54,8 @@ def draw(data: Data):
             ax.plot(fine, curves[:, i], color=colours[i], label=labels[i])
             ax.plot(points, data[which][:, i], mark, color=colours[i], mfc="white", ms=7)
     axes[0].set(xscale="log", xlabel="context length $C$", ylabel="loss", title="$d$ = 10")
+    axes[0].set_xticks((1, 2, 5, 10, 20, 50, 100), ("1", "2", "5", "10", "20", "50", "100"))
+    axes[0].set_xticks((), minor=True)
     axes[1].set(xlabel="dimension $d$", title="$C$ = 10")
     axes[0].legend(fontsize=9)
     return figure

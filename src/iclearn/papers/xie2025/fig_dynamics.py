@@ -38,10 +38,14 @@ def recipe(norm: float, scale: float, seed: int) -> Recipe:
 
 
 def collect(lab: Lab) -> Data:
-    keys = [(scale, norm) for scale, norms in SWEEPS.items() for norm in norms]
-    traces = lab.run([recipe(norm, scale, seed) for scale, norm in keys for seed in lab.seeds])
+    points = [(scale, norm) for scale, norms in SWEEPS.items() for norm in norms]
+    traces = lab.run([recipe(norm, scale, seed) for scale, norm in points for seed in lab.seeds])
     count = lab.num_seeds
-    return {key: traces[i * count : (i + 1) * count] for i, key in enumerate(keys)}
+    return {key(*point): traces[i * count : (i + 1) * count] for i, point in enumerate(points)}
+
+
+def key(scale: float, norm: float) -> str:
+    return f"init {scale:g}, m = {norm:g}"
 
 
 def progress(trace: Trace, norm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,7 +73,7 @@ def half_times(data: Data, scale: float) -> np.ndarray:
     """(norm, seed, [guess, step])"""
     rows = []
     for norm in SWEEPS[scale]:
-        paths = [progress(trace, norm) for trace in data[scale, norm]]
+        paths = [progress(trace, norm) for trace in data[key(scale, norm)]]
         rows.append([(half_time(t, guess), half_time(t, step)) for t, guess, step in paths])
     return np.array(rows)
 
@@ -99,11 +103,11 @@ def crossover(scale: float) -> float:
 
 def draw(data: Data):
     figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.2))
+    clock = np.arange(STEPS) * END / STEPS
     for ax, norm in ((axes[0], SMALL), (axes[1], LARGE)):
-        for i, trace in enumerate(data[1e-3, norm]):
+        for i, trace in enumerate(data[key(1e-3, norm)]):
             times, guess, step = progress(trace, norm)
             loss = trace.loss.values
-            clock = np.arange(len(loss)) * END / STEPS
             ax.plot(times, guess, color=COLOURS["yq"], label="guess: share of $w^*$" if i == 0 else None)
             ax.plot(times, step, color=COLOURS["heads"], label=r"step: $\hat\eta/\eta^*$" if i == 0 else None)
             ax.plot(clock, loss / loss[0], color="0.6", lw=1.2, label="loss / initial loss" if i == 0 else None)
@@ -142,7 +146,7 @@ def order(data: Data) -> Outcome:
     for scale, norms in SWEEPS.items():
         turn, times = crossover(scale), half_times(data, scale)
         for norm, row in zip(norms, times, strict=True):
-            rows[f"init {scale:g}, m = {norm:g}"] = [round(float(v), 3) for v in row.mean(0)]
+            rows[key(scale, norm)] = [round(float(v), 3) for v in row.mean(0)]
             if norm < turn / 1.5:
                 passed += list(row[:, 0] < row[:, 1])
             elif norm > 1.5 * turn:
@@ -154,7 +158,7 @@ def order(data: Data) -> Outcome:
 def free_guess(data: Data) -> Outcome:
     """Before the head has grown the guess relaxes by itself: its share of w* at t = τ/2 is 1 − e^{−1/2}."""
     shares = []
-    for trace in data[1e-6, 0.3]:
+    for trace in data[key(1e-6, 0.3)]:
         times, guess, _ = progress(trace, 0.3)
         shares.append(float(np.interp(0.5, times, guess)))
     off = np.array(shares) / (1 - np.exp(-0.5)) - 1

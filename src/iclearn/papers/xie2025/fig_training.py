@@ -62,18 +62,18 @@ def _paths(traces: list[Trace]) -> xr.Dataset:
     reference = GradientDescent(law.mean, gd_step(law, law.mean).step)
     batch = task.fresh(0, jax.random.fold_in(stream(0, "check"), 1), PROMPTS, "float64")
     assert isinstance(batch, Batch)
-    parts = []
+    parts: list[xr.Dataset] = []
     for trace in traces:
         records = trace.data["record"].values
         paths = {n: trace.data[f"weight_{n}"].values.astype(float) for n in ("p", "q", "guess")}
         losses = np.stack([member_losses(trace, i) for i in range(len(records))])
-        tables = []
+        tables: list[xr.Dataset] = []
         for name in SHOWN:
             index = NAMES.index(name)
             spec = MEMBERS[index]
             models = [spec.rebuild(DIM, {n: w[i, index] for n, w in paths.items()}) for i in range(len(records))]
             tables.append(similarity_over_training(models, records, reference, batch))
-        table = xr.concat(tables, "member").assign_coords(member=[str(name) for name in SHOWN])
+        table = xr.concat(tables, "member").assign_coords(member=np.array([str(name) for name in SHOWN], dtype=object))
         found = [
             recovered_step(paths["p"][i, 0, 0], paths["q"][i, 0, 0], paths["guess"][i, 0]) for i in range(len(records))
         ]
@@ -83,7 +83,9 @@ def _paths(traces: list[Trace]) -> xr.Dataset:
         table["start_distance"] = ("record", [float(np.linalg.norm(f.start - mean)) for f in found])
         table["step"] = ("record", [f.step for f in found])
         parts.append(table)
-    return xr.concat(parts, "seed")
+    whole = xr.concat(parts, "seed")
+    assert isinstance(whole, xr.Dataset)
+    return whole
 
 
 def _large(slow: list[Trace], fast: list[Trace]) -> xr.Dataset:

@@ -141,17 +141,18 @@ def draw(data: Data):
 
 
 def _generalisation(ax, tests: xr.Dataset) -> None:
-    ax.loglog(LENGTHS, optimum(LENGTHS), color="0.35", ls=":", lw=2.2, label="optimum (11) at the test length")
+    lengths, drawn_at = tests["length"].values, tests["drawn_length"].values
+    ax.loglog(lengths, optimum(lengths), color="0.35", ls=":", lw=2.2, label="optimum (11) at the test length")
     looks = {
         "prefixes": ("black", "-", "o", "all prefixes of 31"),
         "fixed": ("#D55E00", "--", "s", "31 pairs"),
         "fixed, sum over tokens": ("#0072B2", "-.", "", "31 pairs, no division by tokens"),
     }
     for training, (colour, line, mark, label) in looks.items():
-        ax.loglog(LENGTHS, tests["closed"].sel(training=training).mean("seed"), color=colour, ls=line, label=label)
+        ax.loglog(lengths, tests["closed"].sel(training=training).mean("seed"), color=colour, ls=line, label=label)
         if mark:
             drawn = tests["drawn"].sel(trained=training)
-            ax.loglog(SAMPLED, drawn.mean("seed"), mark, ms=6, mfc="white", color=colour, ls="none")
+            ax.loglog(drawn_at, drawn.mean("seed"), mark, ms=6, mfc="white", color=colour, ls="none")
     ax.plot([], [], "o", ms=6, mfc="white", color="0.4", ls="none", label="5000 prompts, fresh test prompts")
     ax.axvline(CONTEXT, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel="pairs in the test context", ylabel="test loss", ylim=(0.015, 300), title="merged, trained on …")
@@ -160,7 +161,7 @@ def _generalisation(ax, tests: xr.Dataset) -> None:
     ax.legend(loc="upper left", fontsize=9)
 
 
-def optimum(lengths: Sequence[int]) -> np.ndarray:
+def optimum(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.array([saddle_losses(eigenvalues(4), n)[-1] for n in lengths])
 
 
@@ -194,15 +195,16 @@ def heights(data: Data) -> Outcome:
 
 def excess(data: Data, training: str) -> np.ndarray:
     """Loss over the optimum at the test length, minus 1 (seed, length)."""
-    return data["tests"]["closed"].sel(training=training).values / optimum(LENGTHS) - 1
+    closed = data["tests"]["closed"].sel(training=training)
+    return closed.values / optimum(closed["length"].values) - 1
 
 
 def closer(which: str, lengths: Sequence[int]):
     """Whether the model trained this way is closer to the optimum than the other, at every one of these lengths."""
     other = "fixed" if which == "prefixes" else "prefixes"
-    chosen = np.isin(LENGTHS, lengths)
 
     def judge(data: Data) -> Outcome:
+        chosen = np.isin(data["tests"]["length"], lengths)
         table = {training: excess(data, training)[:, chosen] for training in TRAINING}
         measured = {"lengths": list(lengths), **{name: rows.mean(0).round(3) for name, rows in table.items()}}
         return judge_seeds([bool(np.all(a < b)) for a, b in zip(table[which], table[other], strict=True)], measured)
@@ -226,16 +228,16 @@ def division(data: Data) -> Outcome:
 def sampled(data: Data) -> Outcome:
     """Predictions of full models trained on 5000 prompts against the closed form of the population model."""
     tests = data["tests"]
-    rows, away = {}, []
+    lengths, rows, away = tests["drawn_length"].values, {}, []
     for training in TRAINING:
-        closed = tests["closed"].sel(training=training, length=list(SAMPLED)).values
+        closed = tests["closed"].sel(training=training, length=lengths).values
         ratio = tests["drawn"].sel(trained=training).values / closed
         rows[training] = ratio.mean(0).round(4)
-        error = ratio.std(0, ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else np.full(len(SAMPLED), np.nan)
+        error = ratio.std(0, ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else np.full(len(lengths), np.nan)
         away.append(np.abs(ratio.mean(0) - 1) / np.fmax(0.05, 4 * error))
     worst = float(np.max(away))
     verdict = "reproduced" if worst <= 1 else "contradicted" if worst > 3 else "inconclusive"
-    return Outcome({"lengths": SAMPLED, **rows}, verdict, _seeds(data))
+    return Outcome({"lengths": lengths, **rows}, verdict, _seeds(data))
 
 
 def _seeds(data: Data) -> int:

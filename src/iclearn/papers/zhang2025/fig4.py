@@ -36,7 +36,8 @@ def rank_of(name: str) -> int:
 
 
 def match(trace) -> SaddleMatch:
-    return match_plateaus(trace, levels(8), time_scales(8))
+    rank = trace.provenance["recipe"]["model"]["rank"]
+    return match_plateaus(trace, levels(8), time_scales(8), rank=rank)
 
 
 def draw(data: Data):

@@ -1,0 +1,91 @@
+"""Minibatches and fresh prompts: unbiased, reproducible, and independent of how a run is cut into chunks."""
+
+from __future__ import annotations
+
+import importlib
+
+import jax
+import numpy as np
+import pytest
+from engine_cases import DATA, POPULATION, recipe, run
+
+from iclearn.core.errors import IclearnError
+from iclearn.engines import prepare
+
+LOOP = importlib.import_module("iclearn.engines.simulate")
+SIGMAS = 4
+MINIBATCH = recipe("merged", "sgd", batch_size=8)
+FRESH = recipe("merged", "sgd", task=POPULATION, batch_size=16, engine="samples")
+
+
+def mean_over_keys(setup, count: int) -> tuple[float, float]:
+    """Mean and standard error of the stochastic loss of the initial weights."""
+    loss = jax.jit(jax.vmap(lambda k: setup.engine.loss(setup.model, k)))
+    drawn = np.asarray(loss(jax.random.split(jax.random.key(0), count)))
+    return drawn.mean(), drawn.std() / np.sqrt(count)
+
+
+def test_minibatch_losses_average_to_the_loss_of_the_set():
+    setup = prepare(MINIBATCH, dataset=DATA)
+    assert setup.engine.stochastic
+    mean, error = mean_over_keys(setup, 4000)
+    exact = float(run(recipe("merged", steps=1)).loss[0])
+    assert abs(mean - exact) < SIGMAS * error
+
+
+def test_losses_on_fresh_prompts_average_to_the_population_loss():
+    mean, error = mean_over_keys(prepare(FRESH), 2000)
+    exact = float(run(recipe("merged", data=None, steps=1)).loss[0])
+    assert abs(mean - exact) < SIGMAS * error
+
+
+@pytest.mark.parametrize("made", [MINIBATCH, FRESH], ids=["minibatch", "fresh"])
+def test_reproducible_and_free_of_chunks(made, monkeypatch):
+    one = run(made)
+    assert one.provenance["engine"] == "samples"
+    assert run(made).equals(one)
+    monkeypatch.setattr(LOOP, "CHUNK_SECONDS", 0.0)
+    assert run(made).equals(one)
+    other = run(made.replace(seed=11, init=made.init))
+    assert np.abs(other.loss.values - one.loss.values).max() > 1e-3
+    assert np.abs(np.diff(one.loss)).min() > 0, "a new batch at every step"
+
+
+def test_longer_runs_begin_with_shorter_ones():
+    short, long = run(FRESH.replace(steps=20)), run(FRESH)
+    np.testing.assert_array_equal(short.loss, long.loss[:20])
+
+
+def test_learning_on_fresh_prompts_lowers_the_population_loss():
+    trace = run(FRESH.replace(optimiser__lr=0.005, steps=400))
+    first, last = trace.loss.values[:50], trace.loss.values[-50:]
+    error = np.hypot(first.std(), last.std()) / np.sqrt(50)
+    assert last.mean() < first.mean() - SIGMAS * error
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            recipe("merged", "sgd", data=None, engine="samples"),
+            "fresh prompts at every step need a batch size; without one, give a number of prompts or choose a model "
+            "with a closed-form population loss",
+        ),
+        (
+            recipe("merged", "adam", batch_size=8, engine="moments"),
+            "engine moments uses every prompt at each step; with batch size 8 use engine samples",
+        ),
+        (
+            recipe("merged", "adam", data=None, batch_size=8, engine="population"),
+            "engine population uses every prompt at each step; with batch size 8 use engine samples",
+        ),
+        (
+            recipe("merged", data=None, engine="moments"),
+            "engine moments needs a number of prompts; for infinitely many use engine population or samples",
+        ),
+    ],
+)
+def test_impossible_combinations(made, message):
+    with pytest.raises(IclearnError) as caught:
+        run(made)
+    assert str(caught.value) == message
