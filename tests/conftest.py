@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="iclearn-test-cache-"))
+if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared by its workers and gone with it
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="iclearn-test-cache-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 from jaxtyping import install_import_hook
 

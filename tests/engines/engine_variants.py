@@ -46,8 +46,7 @@ class Variant:
             engine=self.engine,
             softmax=self.softmax,
             batch_size=self.batch_size,
-            dtype=self.dtype,
-            **({"lr": lr, "seed": 3} | options | changes),
+            **({"lr": lr, "seed": 3, "dtype": self.dtype} | options | changes),
         )
 
 

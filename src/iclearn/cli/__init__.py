@@ -17,6 +17,8 @@ COMMANDS = {
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
 }
 
+MODULES = {"list": "list_runs"}
+
 
 def usage() -> str:
     width = max(map(len, COMMANDS))
@@ -47,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = words[0]
     if name not in COMMANDS:
         return complain("iclearn", f"unknown command {name!r}; commands are {', '.join(COMMANDS)}")
-    command = importlib.import_module(f".{name}", __package__)
+    # a module called `list` would shadow the builtin in this package once imported
+    command = importlib.import_module(f".{MODULES.get(name, name)}", __package__)
     try:
         return command.run(words[1:])
     except IclearnError as error:

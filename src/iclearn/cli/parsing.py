@@ -79,11 +79,13 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
 
 
 def _one_line(text: str) -> str:
-    """tyro's framed message without its frame, its colours and its pointer to --help."""
+    """The sentence of tyro's framed message: not its title, its help text, its frame or its colours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    lines = [re.sub(r"[│╭╮╰╯─┃━]+", " ", line).strip() for line in text.splitlines()]
-    kept = [line for line in lines if line and "--help" not in line and line.lower() != "parsing error"]
-    return re.sub(r"\s+", " ", " ".join(kept)).removeprefix("Parsing error ").strip()
+    text = re.sub(r"[│╭╮╰╯┃]", " ", text)
+    parts = [" ".join(part.split()) for part in re.split(r"(?:-|─|━){3,}", text)]
+    sentences = [p for p in parts if p and not p.startswith(("For full helptext", "Argument helptext"))]
+    message = sentences[min(1, len(sentences) - 1)] if sentences else ""
+    return message.removesuffix(".")
 
 
 def complain(command: str, message: str) -> int:

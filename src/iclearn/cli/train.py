@@ -245,6 +245,8 @@ def regression_task(args: TrainArgs):
             raise IclearnError(f"--prompts must be a whole number or inf, not {args.prompts!r}")
         prompts = int(number)
     dim = args.dim
+    if sum([bool(args.eigenvalues), args.white_cov, args.covariance != "linear"]) > 1:
+        raise IclearnError("give one of --white-cov, --covariance and --eigenvalues: each sets the whole spectrum")
     if args.eigenvalues:
         dim = len(args.eigenvalues)
         covariance = Covariance.eigenvalues(args.eigenvalues, rotate=True)

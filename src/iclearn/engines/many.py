@@ -136,9 +136,11 @@ def _run_group(
         "compile_cache_hits": compiling.cache_hits,
         "run_beside": len(recipes) - 1,
     }
-    final = jax.tree.map(np.asarray, State(states.model, states.optimiser, states.step))
+    final = jax.tree.map(np.asarray, states)
     return [
-        finished_trace(recipe, setup, log, jax.tree.map(lambda a, i=i: a[i], final), bad, {**identity, **facts})
+        finished_trace(
+            recipe, setup, log, jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), final), bad, {**identity, **facts}
+        )
         for i, (recipe, setup, log, bad, identity) in enumerate(
             zip(recipes, setups, logs, bad_steps, identities, strict=True)
         )

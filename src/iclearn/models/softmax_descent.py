@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -35,7 +37,7 @@ class SoftmaxDescent(AbstractDocumentModel):
     def estimate(self, document: Document) -> Float[Array, " dim"]:
         a, b = document.context, document.target
 
-        def step(_: int, x: Array) -> Array:
+        def step(_: Any, x: Array) -> Array:
             f = jax.nn.softmax(a @ x)
             c = f - b
             return x - self.lr.astype(a.dtype) * ((f * c - f * (f @ c)) @ a)
@@ -73,7 +75,7 @@ def line_search(
     grid = cell * jnp.arange(1, _GRID + 1, dtype=float)
     best = grid[jnp.argmin(jax.lax.map(loss, grid))]
 
-    def close_in(_: int, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def close_in(_: Any, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         low, high, left, right, at_left, at_right = carry
         keep_left = at_left < at_right
         low, high = jnp.where(keep_left, low, left), jnp.where(keep_left, right, high)

@@ -40,7 +40,8 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         with file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise IclearnError(f"{path} is not a readable .npz file: {error}".split("\n")[0]) from None
+        reason = "it holds Python objects or no arrays" if "pickle" in str(error) else str(error).split("\n")[0]
+        raise IclearnError(f"{path} is not a readable .npz file: {reason}") from None
 
 
 def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
@@ -97,6 +98,8 @@ def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[st
         "mlp": {"first", "second"},
     }.items():
         if names <= set(own):
+            if single := [name for name in sorted(names) if np.ndim(own[name]) == 0]:
+                raise IclearnError(f"weight {single[0]} is a single number, not an array with named axes")
             return family, {name: own[name] for name in names}
     wanted = "; ".join(f"{family}: {', '.join(sorted(names))}" for family, names in _PUBLIC.items())
     raise IclearnError(f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}")

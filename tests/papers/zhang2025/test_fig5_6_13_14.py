@@ -80,8 +80,8 @@ class TestFig5:
     def test_collects_and_draws(self, tmp_path, monkeypatch):
         monkeypatch.setattr(fig5, "PROMPTS", 50)
         monkeypatch.setattr(fig5, "SIZES", {"merged": (1e-2, 0.1, 200), "separate": (0.05, 0.3, 200)})
-        data = fig5.FIGURE.collect(Lab(tmp_path, seeds=2))
-        assert [len(data[family]) for family in ("merged", "separate")] == [2, 2]
+        data = fig5.FIGURE.collect(Lab(tmp_path, seeds=1))
+        assert [len(data[family]) for family in ("merged", "separate")] == [1, 1]
         assert all(trace.final_loss < 0.8 * float(trace.loss[0]) for trace in data["merged"])
         assert "training loss" in drawn(fig5.FIGURE, data)
         assert "failed" not in words(fig5.FIGURE, data).values()
@@ -187,7 +187,7 @@ class TestFig13:
 @pytest.fixture(scope="module")
 def data14(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fig14, "PROMPTS", 2000)
+        patch.setattr(fig14, "PROMPTS", 1000)
         return fig14.FIGURE.collect(Lab(tmp_path_factory.mktemp("fig14"), seeds=3))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -85,22 +85,36 @@ def train(lab: Lab, groups: Sequence[Sequence[Recipe]]) -> list[list[Trace]]:
 
 
 def measured(
-    lab: Lab, name: str, group: Sequence[Recipe], *, over_training: bool = False, gd_steps: int = 1
-) -> xr.Dataset:
-    """The layer of these repetitions beside gradient descent: losses, Preds Diff, Model Diff, Model Cos.
+    lab: Lab,
+    name: str,
+    groups: Mapping[str, Sequence[Recipe]],
+    *,
+    over_training: bool = False,
+    gd_steps: Sequence[int] = (1,),
+) -> dict[str, xr.Dataset]:
+    """Each group's layer beside gradient descent: losses, Preds Diff, Model Diff, Model Cos.
 
-    Axes (repetition, step); without `over_training` the first and the last step only.
+    Axes (repetition, step); without `over_training` the first and the last step only. With several `gd_steps` there is
+    a table for each, under the group's key and the number of steps.
     """
-    [traces] = train(lab, [group])
     every = 2 if over_training else 40
-    parameters: dict[str, Any] = {
-        "runs": [r.hash[:16] for r in group],
-        "every": every,
-        "documents": DOCUMENTS,
-        "gd_steps": gd_steps,
-        "version": 1,
-    }
-    return lab.dataset(f"li2024-{name}", parameters, lambda: evaluate(group, traces, every, DOCUMENTS, gd_steps))
+    found = {}
+    for (key, group), traces in zip(groups.items(), train(lab, list(groups.values())), strict=True):
+        for k in gd_steps:
+            full = key if len(gd_steps) == 1 else f"{key} {k}"
+            parameters: dict[str, Any] = {
+                "runs": [r.hash[:16] for r in group],
+                "every": every,
+                "documents": DOCUMENTS,
+                "gd_steps": k,
+                "version": 1,
+            }
+
+            def compute(group=group, traces=traces, k=k) -> xr.Dataset:
+                return evaluate(group, traces, every, DOCUMENTS, k)
+
+            found[full] = lab.dataset(f"li2024-{name}-{full.replace(' ', '-')}", parameters, compute)
+    return found
 
 
 def end(table: xr.Dataset, name: str) -> np.ndarray:

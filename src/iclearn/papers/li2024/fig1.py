@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 from ..base import Data, Figure
 from ..lab import Lab
-from .common import COLOURS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions, train
+from .common import COLOURS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions
 from .judges import layer_claims
 
 DTYPES = {"A": "float64", "C": "float32"}
@@ -14,8 +14,7 @@ DTYPES = {"A": "float64", "C": "float32"}
 
 def collect(lab: Lab) -> Data:
     groups = {layer: [recipe(layer, seed, dtype=dtype) for seed in repetitions(lab)] for layer, dtype in DTYPES.items()}
-    train(lab, list(groups.values()))
-    return {layer: measured(lab, f"fig1-{layer}", group, over_training=True) for layer, group in groups.items()}
+    return measured(lab, "fig1", groups, over_training=True)
 
 
 def draw(data: Data):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import COLOURS, LAYERS, NAMES, SETUP, band, end, measured, plain_ticks, recipe, repetitions, train
+from .common import COLOURS, LAYERS, NAMES, SETUP, band, end, measured, plain_ticks, recipe, repetitions
 from .judges import layer_claims
 
 WORDS = 50
@@ -20,11 +20,7 @@ def collect(lab: Lab) -> Data:
         for s in SCALES
         for layer in LAYERS
     }
-    train(lab, list(groups.values()))
-    return {
-        key: measured(lab, f"fig_layers-{key.replace(' ', '-')}", group, over_training=True)
-        for key, group in groups.items()
-    }
+    return measured(lab, "fig_layers", groups, over_training=True)
 
 
 def draw(data: Data):

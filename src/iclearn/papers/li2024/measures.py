@@ -86,7 +86,8 @@ def evaluate(
         names = [str(n) for n in trace.data.data_vars if str(n).startswith("weight_")]
         paths = {n.removeprefix("weight_"): trace.data[n].values[chosen].astype(float) for n in names}
         search, held_out = sources(task, one.seed, documents)
-        found = _one_repetition(search, held_out, spec.rebuild(task.dim, paths), gd_steps)
+        models = jax.vmap(lambda weights: spec.rebuild(task.dim, weights))(paths)  # noqa: B023
+        found = _one_repetition(search, held_out, models, gd_steps)
         for name, value in found.items():
             columns.setdefault(name, []).append(np.asarray(value))
     variables = {

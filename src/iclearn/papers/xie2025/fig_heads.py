@@ -78,21 +78,21 @@ def draw(data: Data):
                 HEADS, measured.mean(0), 3 * standard_error(measured), fmt=MARKS[norm], color=SHADES[norm], mfc="white",
                 ms=7, capsize=2, label=rf"$\|w^*\|$ = {norm:g}",
             )  # fmt: skip
-    axes[0].set(yscale="log", ylabel="loss above one gradient step from $w^*$", title="log scale")
+    axes[0].set(yscale="log", ylabel="loss above one gradient step from $w^*$", title="log scale", ylim=(1e-2, 2e2))
     axes[0].plot([], [], color="0.3", lw=1.4, label="exact optimum")
     axes[0].plot([], [], ".", color="0.3", ms=5, label="trained on the exact loss")
     axes[0].plot([], [], "o", color="0.3", mfc="white", label="trained as in the paper")
     for norm in (1.0, 3.0):
         gap = optimum(Law.isotropic(DIM, CONTEXT, norm)).gap
         axes[1].axhline(gap, color=SHADES[norm], ls=":", lw=1.2)
-        axes[1].annotate(rf"$2m^2/(Cd+2)$ = {gap:.4f}", (20, gap + 0.01), ha="right", fontsize=9, color=SHADES[norm])
+        axes[1].annotate(rf"$2m^2/(Cd+2)$ = {gap:.4f}", (15.2, gap + 0.01), ha="center", fontsize=9, color=SHADES[norm])
     axes[1].axhline(0, color="black", lw=1.2)
     axes[1].annotate("gradient step from $w^*$", (20, -0.012), ha="right", va="top", fontsize=9)
     axes[1].set(ylim=(-0.05, 0.5), title="the level it stops at")
     for ax in axes:
         ax.axvline(DIM, color="0.7", lw=1, zorder=0)
         ax.set(xlabel="number of heads $H$", xticks=(1, 5, 10, 15, 20))
-    axes[0].annotate("$H = d$", (DIM, 0.98), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", va="top", fontsize=9, color="0.4")  # fmt: skip
+    axes[0].annotate("$H = d$", (DIM, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", va="bottom", fontsize=9, color="0.4")  # fmt: skip
     axes[0].legend(ncols=2, fontsize=9)
     return figure
 

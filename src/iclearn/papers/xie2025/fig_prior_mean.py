@@ -60,7 +60,7 @@ def draw(data: Data):
             capsize=2,
             label=label,
         )
-    left.annotate("yq at $m$ = 10: Adam has not arrived\n(see fig_training)", (10, float(measured.sel(norm=10, member="yq").mean())), xytext=(4.6, 17.5), fontsize=9, arrowprops={"arrowstyle": "-", "color": "0.5"})  # fmt: skip
+    left.annotate("yq-LSA at $m$ = 10:\nAdam has not arrived\n(see fig_training)", (10, float(measured.sel(norm=10, member="yq").mean())), xytext=(0.2, 14.5), fontsize=9, arrowprops={"arrowstyle": "-", "color": "0.5"})  # fmt: skip
     left.set(xlabel=r"norm of the prior mean $m = \|w^*\|$", ylabel="loss", ylim=(4, 27))
     left.legend(fontsize=9, loc="upper left")
     exact = data["exact"]

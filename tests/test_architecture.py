@@ -1,0 +1,96 @@
+"""The shape of the code, read off its imports: one direction, and evidence that shares no code."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "iclearn"
+LAYER = {
+    "core": 0,
+    "tasks": 1,
+    "models": 2,
+    "engines": 3,
+    "theory": 3,
+    "probes": 3,
+    "store": 4,
+    "sweep": 5,
+    "papers": 6,
+    "report": 7,
+    "cli": 8,
+}
+APART = {"engines", "theory", "probes"}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer_of(path: Path) -> str | None:
+    """The folder a module lives in; None for the package's own __init__."""
+    parts = path.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else None
+
+
+def imported_layers(path: Path) -> set[str]:
+    """Layers of iclearn that a file imports, at the top or inside functions."""
+    package = ("iclearn", *path.relative_to(SOURCE).parts[:-1])
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[tuple[str, ...]] = []
+        if isinstance(node, ast.Import):
+            names = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module.split(".") if node.module else ()))
+            names = [module, *((*module, alias.name) for alias in node.names)]
+        found |= {name[1] for name in names if len(name) > 1 and name[0] == "iclearn" and name[1] in LAYER}
+    return found
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if layer_of(f)], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_one_way(path):
+    own = layer_of(path)
+    assert own in LAYER, f"{own} is no layer of the design: add it to docs/design.md and here"
+    for other in imported_layers(path):
+        assert LAYER[other] <= LAYER[own], f"{own} must not import {other}"
+        if own in APART:
+            assert other == own or other not in APART, f"{own} and {other} must share no code"
+
+
+def test_the_parser_sees_what_it_should():
+    """Relative imports are resolved to their layers."""
+    theory = SOURCE / "theory" / "zhang2025" / "__init__.py"
+    assert "core" in imported_layers(SOURCE / "theory" / "zhang2025" / "population.py")
+    assert "engines" not in imported_layers(theory)
+    assert imported_layers(SOURCE / "papers" / "zhang2025" / "fig8.py") >= {"engines", "theory", "tasks", "papers"}
+
+
+def test_there_is_one_training_loop():
+    """Weights are moved by an optimiser in one place."""
+    users = [f.relative_to(SOURCE) for f in FILES if "apply_updates" in f.read_text()]
+    assert users == [Path("engines/advance.py")]
+
+
+def test_no_catch_all_modules_and_nothing_is_unpickled():
+    for path in FILES:
+        assert path.name not in {"utils.py", "misc.py", "helpers.py"}
+        text = path.read_text()
+        assert "allow_pickle=True" not in text
+        assert "import pickle" not in text
+
+
+def test_files_stay_readable():
+    long = {str(f.relative_to(SOURCE)): n for f in FILES if (n := len(f.read_text().splitlines())) > 400}
+    assert not long, f"split these: {long}"
+
+
+def test_no_address_or_machine_path_is_committed():
+    for path in [
+        *FILES,
+        ROOT / "pyproject.toml",
+        ROOT / "README.md",
+        *(ROOT / "dev").iterdir(),
+        *(ROOT / ".ci").iterdir(),
+    ]:
+        text = path.read_text()
+        for bad in ("index-url", "/root/", "/home/", "/work/", "pypi.org"):
+            assert bad not in text, f"{path.name} holds {bad!r}"
