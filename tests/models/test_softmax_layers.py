@@ -162,7 +162,6 @@ def test_initial_weights_and_rebuilding():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: SoftmaxLayer("other"), "form"),  # type: ignore[arg-type]
         (lambda: SoftmaxLayer("query", depth=2), "stack"),
         (lambda: SoftmaxLayer("stack", depth=0), "depth"),
         (lambda: SoftmaxLayer().initial(LinearRegression(), Init(), 0, "float64"), "documents"),

@@ -36,7 +36,7 @@ def test_targets_are_the_softmax_of_one_hidden_weight():
         np.testing.assert_allclose(wanted, jax.nn.softmax(jnp.asarray(query @ x)), rtol=1e-10)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=4)
 @given(
     words=st.integers(2, 30), dim=st.integers(1, 6), queries=st.none() | st.integers(2, 40), count=st.integers(1, 40)
 )
@@ -100,7 +100,6 @@ def test_vmapped_draws_are_those_of_each_key():
         ({"dim": 0}, "dim"),
         ({"scale": -1.0}, "logit scale"),
         ({"scale": float("nan")}, "logit scale"),
-        ({"embedding": "cauchy"}, "embedding"),
         ({"in_sample": True, "query_len": 7}, "in-sample"),
         ({"covariance": Covariance.eigenvalues((1.0, 1.0))}, "eigenvalues"),
     ],

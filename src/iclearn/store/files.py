@@ -38,7 +38,10 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         if isinstance(file, np.ndarray):
             raise ValueError("it holds one array without a name")
         with file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+        if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{others[0]} in it is no array")
+        return arrays
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         reason = "it holds Python objects or no arrays" if "pickle" in str(error) else str(error).split("\n")[0]
         raise IclearnError(f"{path} is not a readable .npz file: {reason}") from None

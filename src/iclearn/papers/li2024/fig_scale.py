@@ -45,10 +45,10 @@ def draw(data: Data):
     )
     right.axhspan(CLOSE_COSINE, 1, color="0.85", zorder=0)
     left.set(
-        xlabel="logit scale s", ylabel="loss / loss of the gradient step", yscale="log", title=f"n = {WORDS}, d = 20"
+        xlabel="logit scale s", ylabel="loss / loss of the gradient step", ylim=(0.6, 1.8), title=f"n = {WORDS}, d = 20"
     )
     right.set(xlabel="logit scale s", ylabel="Model Cos after training", ylim=(0.76, 1.01))
-    left.legend(fontsize=9, loc="upper right")
+    left.legend(fontsize=9, loc="lower left")
     return figure
 
 

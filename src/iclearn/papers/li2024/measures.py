@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -86,7 +87,7 @@ def evaluate(
         names = [str(n) for n in trace.data.data_vars if str(n).startswith("weight_")]
         paths = {n.removeprefix("weight_"): trace.data[n].values[chosen].astype(float) for n in names}
         search, held_out = sources(task, one.seed, documents)
-        models = jax.vmap(lambda weights: spec.rebuild(task.dim, weights))(paths)  # noqa: B023
+        models = jax.vmap(partial(spec.rebuild, task.dim))(paths)
         found = _one_repetition(search, held_out, models, gd_steps)
         for name, value in found.items():
             columns.setdefault(name, []).append(np.asarray(value))

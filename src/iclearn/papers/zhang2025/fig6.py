@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,7 +21,7 @@ from ...theory.zhang2025 import (
     merged_drop_time,
     read_weights,
 )
-from ..base import Claim, Data, Figure, Outcome, judge_seeds
+from ..base import Claim, Data, Figure, Outcome, judge_close, judge_seeds
 from ..lab import Lab
 from .common import CONTEXT, GAIN, basis, draw_levels, eigenvalues, levels, merged_recipe, public_task, separate_recipe
 
@@ -203,8 +204,8 @@ def last_drop(data: Data) -> Outcome:
         found = [find_plateaus(t) for t in traces]
         ends = np.array([stairs.drop_times[-1] if len(stairs.drops) == 4 else np.nan for stairs in found])
         exponents.append(float(np.polyfit(np.log(scales), np.log(ends), 1)[0]) if np.isfinite(ends).all() else np.nan)
-    mean = float(np.nanmean(exponents)) if np.isfinite(exponents).any() else float("nan")
-    return judge_seeds([bool(abs(e + 1) < 0.1) for e in exponents], {"exponents": exponents, "mean": mean})
+    mean = float(np.mean(exponents))  # a run without its four drops makes the verdict "failed"
+    return replace(judge_close(mean, -1, 0.1, seeds=len(exponents)), measured={"mean": mean, "by seed": exponents})
 
 
 FIGURE = Figure(
@@ -234,7 +235,7 @@ FIGURE = Figure(
         ),
         Claim(
             "separate_whole", "The time until the last eigenvector is learned is ∝ 1/init too.", "exponent −1",
-            "0.1: three more plateaus, each with corrections like the first's", last_drop, source="ours",
+            "0.1 for the mean over seeds: which head comes next, and so a seed's exponent, changes a little with the scale", last_drop, source="ours",
         ),
         Claim(
             "merged_large", "From large initial weights merged attention's loss decays from step 0 without a plateau.",
