@@ -76,19 +76,20 @@ def build(weights: Mapping[str, np.ndarray], softmax: bool) -> MultiHeadAttentio
 
 def train(
     tokens: np.ndarray, target: np.ndarray, weights: Mapping[str, np.ndarray], *, lr: float, steps: int, softmax: bool
-) -> tuple[list[float], list[float]]:
-    """Full-batch gradient descent; the loss before each update and the seconds of each step."""
+) -> tuple[list[float], list[float], list[float]]:
+    """Full-batch gradient descent; the loss before each update, and the seconds and processor seconds of each step."""
     x, y = torch.tensor(tokens), torch.tensor(target)
     model = build(weights, softmax)
     optimiser = torch.optim.SGD(model.parameters(), lr=lr)
     criterion = nn.MSELoss()
-    losses, seconds = [], []
+    losses, seconds, cpu_seconds = [], [], []
     for _ in range(steps):
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         optimiser.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
         seconds.append(time.perf_counter() - begin)
-    return losses, seconds
+        cpu_seconds.append(time.process_time() - cpu_begin)
+    return losses, seconds, cpu_seconds

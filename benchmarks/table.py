@@ -14,8 +14,9 @@ SECTIONS = {
     "torch/": (
         "Against a naive PyTorch script",
         "The same model, data and initial weights, float64, full attention matrices (`benchmarks/naive_torch.py`); the "
-        "first losses agree to 1e-9. PyTorch runs with one thread and with all; the faster counts. The ratio is its "
-        "fastest step over our median one.",
+        "first losses agree to 1e-9. PyTorch runs with one thread and with all; the faster counts. The ratio is a "
+        "lower bound: the naive step's least processor time, as if all cores had shared it without loss, over our "
+        "median wall time.",
     ),
     "stream/": ("Many prompts", "Drawn, centred, whitened and summed into moments block by block, then trained on."),
     "shell/": (

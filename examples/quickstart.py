@@ -24,9 +24,12 @@ print(trace)
 
 values, gain = spectrum.values(3), gain_of("none", 20)
 basis = np.linalg.eigh(trace.data["covariance"].values)[1][:, ::-1]
-theory = predict("separate", values, 20, steps=15_001, lr=0.02, num_heads=4, weights=trace.weights(0), basis=basis, gain=gain)
+start = trace.weights(0)
+theory = predict("separate", values, 20, steps=15_001, lr=0.02, num_heads=4, weights=start, basis=basis, gain=gain)
 for growth in assign_heads(trace, learned_strengths(values, 20, gain=gain)).growths:
-    print(f"head {growth.head} learned eigenvector {growth.eigenvector} as a {growth.kind} (cosine {growth.cosine:.4f})")
+    print(
+        f"head {growth.head} learned eigenvector {growth.eigenvector} as a {growth.kind} (cosine {growth.cosine:.4f})"
+    )
 
 plt.semilogx(trace.loss.step + 1, trace.loss, color="black", label="training")
 plt.semilogx(theory.step + 1, theory.loss, "--", color="tab:orange", label="theory, from the initial weights")

@@ -117,8 +117,8 @@ PARSE_ERRORS = {
     "train --lr abc": "iclearn train: Error parsing --lr: could not convert string to float: 'abc'",
     "train --lr=abc": "iclearn train: Error parsing --lr: could not convert string to float: 'abc'",
     "train --epoch 1.5": "iclearn train: Error parsing --steps: invalid literal for int() with base 10: '1.5'",
-    "train --model rnn": "iclearn train: invalid choice 'rnn' for argument '--model'. Expected one of ('attnM', 'attnS', "
-    "'mlp', 'conv', 'merged', 'separate', 'merged_reduced', 'separate_reduced')",
+    "train --model rnn": "iclearn train: invalid choice 'rnn' for argument '--model'. Expected one of ('attnM', "
+    "'attnS', 'mlp', 'conv', 'merged', 'separate', 'merged_reduced', 'separate_reduced')",
     "train --engine fast": "iclearn train: invalid choice 'fast' for argument '--engine'. Expected one of ('auto', "
     "'population', 'moments', 'samples')",
     "train word": "iclearn train: Unrecognized options: word",
@@ -149,28 +149,30 @@ VALUE_ERRORS = {
     "--in_dim 0": "dim must be at least 1, not 0",
     "--rank 0": "--rank must be at least 1, not 0",
     "--covariance power": "--covariance power takes 1 --covariance-parameters, not 0",
-    "--covariance two_level --covariance-parameters 1.5 2": "two_level needs a whole number of large eigenvalues, not 1.5",
+    "--covariance two_level --covariance-parameters 1.5 2": "two_level needs a whole number of large eigenvalues, "
+    "not 1.5",
     "--white_cov --eigenvalues 1 2": "give one of --white-cov, --covariance and --eigenvalues: each sets the whole "
     "spectrum",
     "--icl 0 --vary_len": "prefixes need labels that follow the task; with in_context = 0 they are noise",
-    "--model mlp --softmax": "softmax needs the tokens; the mlp model reads cubic features: drop softmax or choose merged "
-    "or separate",
+    "--model mlp --softmax": "softmax needs the tokens; the mlp model reads cubic features: drop softmax or choose "
+    "merged or separate",
     "--model conv --out_dim 2": "the conv model has one output; this task has 2",
     "--prompts inf --engine moments": "engine moments needs a number of prompts; for infinitely many use engine "
     "population or samples",
-    "--prompts inf --prior-mean 1 0 0 0": "under a task prior with a non-zero mean (or an in-context mix) full attention "
-    "leaves the reduced model, and its population loss has no closed form here: use engine moments or samples with a "
-    "finite number of prompts, or a *_reduced model",
+    "--prompts inf --prior-mean 1 0 0 0": "under a task prior with a non-zero mean (or an in-context mix) full "
+    "attention leaves the reduced model, and its population loss has no closed form here: use engine moments or "
+    "samples with a finite number of prompts, or a *_reduced model",
     "--export a.xlsx": "--export a.xlsx: the name must end in .csv, .nc or .txt",
     "--out taken": "--out taken is a file; give a folder",
     "--plot folder": "folder is a folder; give the name of a file",
     "--dataset text.npz": "text.npz is not a readable .npz file: it holds Python objects or no arrays",
     "--dataset good.npz --vary_len": "training on all prefixes needs the true label of every token: add `y_all`",
-    "--dataset good.npz --engine population": "a given dataset has no population: use engine moments (linear models) or "
-    "samples (any)",
+    "--dataset good.npz --engine population": "a given dataset has no population: use engine moments (linear models) "
+    "or samples (any)",
     "--weights weights.npz --model attnS": "weights.npz holds weights of a merged model, not of attnS",
     "--weights weights.npz --in_dim 2 --head 3": "--heads 3, but weights.npz holds 2 heads",
-    "--weights weights.npz": "weight value has shape (2, 1, 3), this model and task need (2, 1, 5) (head, output, entry)",
+    "--weights weights.npz": "weight value has shape (2, 1, 3), this model and task need (2, 1, 5) "
+    "(head, output, entry)",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from iclearn.core.prompt import Arrays, Dataset, FeatureArrays
@@ -57,7 +59,8 @@ def recipe(family: str = "merged", rule: str = "gd", *, data: Dataset | None = D
     prefixes = changes.pop("prefixes", False)
     task = changes.pop("task", POPULATION if data is None else GivenData.of(data, prefixes=prefixes))
     init = changes.pop("init", Init(0.4))
-    return Recipe(task=task, model=model, optimiser=optimiser, init=init, **({"steps": 60} | changes))
+    others: dict[str, Any] = {"steps": 60} | changes
+    return Recipe(task=task, model=model, optimiser=optimiser, init=init, **others)
 
 
 def run(made: Recipe, data: Dataset | None = DATA, **options) -> Trace:

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engine_cases import POPULATION, recipe, run
+from engine_cases import DATA, POPULATION, recipe, run
 from population_formulas import PopulationLoss, effective
 
 from iclearn.core.errors import MissingClosedForm
 from iclearn.core.recipe import Init
-from iclearn.engines import prepare
+from iclearn.engines import Setup, prepare
 from iclearn.models import Attention
 from iclearn.tasks import Covariance, LinearRegression
 
@@ -31,6 +31,12 @@ def formula(task: LinearRegression, seed: int, num: int | None = None) -> Popula
         None if task.prior_covariance is None else np.array(PRIOR.parameters).reshape(2, 2),
         task.noise,
     )
+
+
+def least(setup: Setup) -> float:
+    found = setup.engine.minimum()
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -55,7 +61,7 @@ def test_the_minimum_is_that_of_the_formula(name):
     task = TASKS[name]
     setup = prepare(recipe("merged_reduced", task=task, normalize="context", seed=3))
     expected = formula(task, 3)
-    np.testing.assert_allclose(setup.engine.minimum(), expected(expected.best()), rtol=1e-10)
+    np.testing.assert_allclose(least(setup), expected(expected.best()), rtol=1e-10)
 
 
 def test_normalisation_changes_the_weights_and_not_the_function():
@@ -80,16 +86,15 @@ def test_full_attention_follows_the_reduced_model():
 @pytest.mark.parametrize(("attention", "disguise"), [("merged_reduced", "mlp"), ("separate_reduced", "conv")])
 def test_disguises_have_the_trajectory_of_attention(attention, disguise):
     """Same data, matching initial weights: the same curve to 1e-12, under the population loss and on a training set."""
-    for data in (None, "given"):
-        options = {"data": None} if data is None else {}
-        one, other = run(recipe(attention, **options)), run(recipe(disguise, **options))
+    for data in (None, DATA):
+        one, other = run(recipe(attention, data=data)), run(recipe(disguise, data=data))
         np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
 
 
 def test_the_minimum_of_the_paper_s_task():
     """L(M_D) of zhang2025 eq. (19) for D=4, N=31 and the default spectrum (spec section 5, checked there)."""
     setup = prepare(recipe("merged", task=LinearRegression(num_prompts=None)))
-    np.testing.assert_allclose(setup.engine.minimum(), 0.13599507, atol=5e-9)
+    np.testing.assert_allclose(least(setup), 0.13599507, atol=5e-9)
 
 
 def test_prefixes_average_the_losses_of_all_lengths():

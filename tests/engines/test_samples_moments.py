@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from engine_cases import DATA, cubic_features, numpy_arrays, numpy_data, recipe, run
 
-from iclearn.core.prompt import Arrays
+from iclearn.core.prompt import Arrays, Dataset
 from iclearn.tasks import LinearRegression
 
 
@@ -17,7 +17,7 @@ def assert_same_run(one, other):
     assert np.ptp(one.loss.values) > 0.05 * float(one.loss[0]), "a curve that moves"
 
 
-def both(made, data=DATA):
+def both(made, data: Dataset | None = DATA):
     traces = [run(made.replace(engine=engine), data) for engine in ("samples", "moments")]
     assert [t.provenance["engine"] for t in traces] == ["samples", "moments"]
     assert_same_run(*traces)

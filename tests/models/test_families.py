@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import naive_attention as naive
@@ -19,7 +21,7 @@ NORMALIZE = ("none", "context", "tokens")
 
 
 @eqx.filter_jit
-def two_ways(model: AbstractFeatureModel, prompt: Prompt):
+def two_ways(model: AbstractFeatureModel, prompt: Prompt) -> Any:
     """The prediction, and the one through the features; None for the second where there are none."""
     features = model.feature_map
     through = None if features is None else features(prompt) @ model.coefficients()
@@ -41,13 +43,13 @@ class Case:
             self.kq[:, :dim, dim:] = 0
             self.key[:, :, dim:] = 0
         self.x, self.y = rng.normal(size=(context, dim)), rng.normal(size=(context, out_dim))
-        self.x_query = rng.normal(size=dim)
+        self.x_query = rng.normal(size=(dim,))
 
     def prompt(self, present: int | None = None) -> Prompt:
         mask = np.arange(len(self.x)) < (len(self.x) if present is None else present)
         return Prompt(jnp.asarray(self.x), jnp.asarray(self.y), jnp.asarray(self.x_query), jnp.asarray(mask))
 
-    def full(self, family: str, normalize: str, softmax: bool = False) -> AbstractFeatureModel:
+    def full(self, family: str, normalize: str, softmax: bool = False) -> Any:
         public = {
             "merged": {"weights_kq": self.kq, "weights_value": self.value},
             "separate": {"weights_key": self.key, "weights_query": self.query, "weights_value": self.value},
@@ -98,7 +100,7 @@ def test_reduced_models_are_attention_with_zero_blocks(size, normalize):
     for family in ("merged", "separate"):
         full = case.full(family, normalize)
         expected = case.expected(family, normalize)
-        reduced = full.reduced()  # type: ignore[attr-defined]
+        reduced = full.reduced()
         got, through = two_ways(reduced, case.prompt())
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-11)
         np.testing.assert_allclose(through, expected, rtol=1e-10, atol=1e-11)
@@ -110,8 +112,8 @@ def test_reduced_models_are_attention_with_zero_blocks(size, normalize):
 def test_reduced_attention_is_the_mlp_and_the_sum_of_conv_nets(normalize):
     """Three ways of computing one function of one prompt, each by its own operations, to 1e-12."""
     case = Case(dim=3, out_dim=1, heads=4, rank=2, context=5, seed=3, zero_blocks=True)
-    merged = case.full("merged", normalize).reduced()  # type: ignore[attr-defined]
-    separate = case.full("separate", normalize).reduced()  # type: ignore[attr-defined]
+    merged = case.full("merged", normalize).reduced()
+    separate = case.full("separate", normalize).reduced()
     for attention, disguise in [(merged, merged.as_mlp()), (separate, separate.as_conv())]:
         expected, _ = two_ways(attention, case.prompt())
         got, through = two_ways(disguise, case.prompt())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,13 +19,13 @@ ONE = LinearRegression(dim=3, context_len=4)
 HEADS, RANK, SCALE, ENTRY = 3000, 2, 0.3, 5
 
 
-def initial(family, task=TASK, heads=HEADS, seed=0, dtype=jnp.float64, **init):
+def initial(family, task=TASK, heads=HEADS, seed: Any = 0, dtype: Any = jnp.float64, **init) -> Any:
     rank = RANK if family in ("separate", "separate_reduced", "conv") else 1
     spec = Attention(family, num_heads=heads, rank=rank)
     return spec.initial(task, Init(SCALE, **init), seed, dtype)
 
 
-def assert_variance(weights: np.ndarray, expected: float) -> None:
+def assert_variance(weights: Any, expected: float) -> None:
     """Sample variance of Gaussians: standard error √(2/n) of itself. Mean: standard error √(variance/n)."""
     entries = np.asarray(weights).ravel()
     off = (np.mean(entries**2) / expected - 1) * np.sqrt(len(entries) / 2)

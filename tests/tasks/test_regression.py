@@ -177,14 +177,14 @@ def test_prefixes_are_the_same_prompts_cut_short():
     np.testing.assert_allclose(np.asarray(cut.weight), 1 / 120)
     _, _, truth, _ = eqx.filter_jit(RegressionSource.labelled)(source, jnp.asarray(0))
     x = np.concatenate([whole.prompt.x, whole.prompt.query[:, None]], 1)
-    for n in range(1, 5):
-        part = jax.tree.map(lambda a, n=n: np.asarray(a)[30 * (n - 1) : 30 * n], cut)
+    parts = [jax.tree.map(lambda a, n=n: np.asarray(a)[30 * (n - 1) : 30 * n], cut) for n in range(1, 5)]
+    for n, part in enumerate(parts, 1):
         np.testing.assert_array_equal(part.prompt.mask, np.tile(np.arange(4) < n, (30, 1)))
         np.testing.assert_array_equal(part.prompt.x, whole.prompt.x)
         np.testing.assert_array_equal(part.prompt.y, whole.prompt.y)
         np.testing.assert_array_equal(part.prompt.query, x[:, n])
         np.testing.assert_allclose(part.target, np.asarray(truth)[:30, n], atol=1e-14)
-    np.testing.assert_allclose(part.target, whole.target, atol=1e-14)  # the longest prefix is the prompt itself
+    np.testing.assert_allclose(parts[-1].target, whole.target, atol=1e-14)  # the longest is the prompt itself
 
 
 TASKS = [

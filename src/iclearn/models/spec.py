@@ -14,13 +14,13 @@ from ..core.recipe import Init, one_of, whole
 from ..core.rng import stream
 from ..tasks.base import AbstractTask
 from .attention import MergedAttention, SeparateAttention
-from .base import AbstractFeatureModel, AbstractModelSpec
+from .base import AbstractModelSpec, AbstractReducibleModel
 from .features import Normalize
 from .initialise import draw_merged, draw_mlp, draw_separate
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
 
 Family = Literal["merged", "separate", "merged_reduced", "separate_reduced", "mlp", "conv"]
-_CLASSES: dict[str, type[AbstractFeatureModel]] = {
+_CLASSES: dict[str, type[AbstractReducibleModel]] = {
     "merged": MergedAttention,
     "separate": SeparateAttention,
     "merged_reduced": ReducedMerged,
@@ -73,7 +73,7 @@ class Attention(AbstractModelSpec, kind="attention"):
         if self.family == "conv" and out_dim != 1:
             raise IclearnError(f"the conv model has one output; this task has {out_dim}")
 
-    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractFeatureModel:
+    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractReducibleModel:
         """The model at initialisation, drawn from the seed's ``init`` stream.
 
         A reduced model, an mlp or a conv net starts from the weights that the full model of the same seed has.
@@ -83,7 +83,7 @@ class Attention(AbstractModelSpec, kind="attention"):
             raise IclearnError("this recipe starts from given weights: pass them as weights=")
         key = stream(seed, "init")
         if self.family == "mlp" and task.out_dim > 1:
-            model: AbstractFeatureModel = draw_mlp(key, task.dim, task.out_dim, self.num_heads, init, self.normalize)
+            model: AbstractReducibleModel = draw_mlp(key, task.dim, task.out_dim, self.num_heads, init, self.normalize)
         elif self.family in ("merged", "merged_reduced", "mlp"):
             merged = draw_merged(
                 key,
@@ -107,7 +107,7 @@ class Attention(AbstractModelSpec, kind="attention"):
             }[self.family]()  # fmt: skip
         return self.rebuild(task.dim, {name: jnp.asarray(w, dtype) for name, w in model.weights().items()})
 
-    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractFeatureModel:
+    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractReducibleModel:
         """The model of this spec with these weight arrays, named as in its `axes`."""
         cls = _CLASSES[self.family]
         missing = [name for name in cls.axes if name not in weights]

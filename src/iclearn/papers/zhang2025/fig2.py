@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
+from ...core.prompt import Batch
 from ...core.recipe import Init
 from ...models import Attention
 from ..base import Claim, Data, Figure, Outcome, judge_true
@@ -20,7 +21,9 @@ def collect(lab: Lab) -> Data:
         columns: dict[str, list[np.ndarray]] = {}
         for seed in lab.seeds:
             task = public_task(prompts=400)
-            prompts = task.source(seed, "float64").everything().prompt
+            drawn = task.source(seed, "float64").everything()
+            assert isinstance(drawn, Batch)  # tokens, not ready-made features
+            prompts = drawn.prompt
             answers = eqx.filter_jit(lambda model, given: jax.vmap(model.predict)(given)[:, 0])
             for rank, families in (
                 (1, ("merged", "merged_reduced", "mlp")),

@@ -52,6 +52,7 @@ def draw(data: Data):
         axes[0, column].set_title(f"head {head}")
         axes[1, column].set_xlabel("step")
     axes[0, 0].invert_yaxis()
+    assert mesh is not None
     figure.colorbar(mesh, ax=axes, label="weight", shrink=0.8)
     return figure
 
