@@ -18,15 +18,16 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }}
 h1 {{ font-size: 1.6rem; }}
 h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
-.pair {{ display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 4fr); gap: 2rem; align-items: start; }}
+.pair {{ display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 2rem; align-items: start; }}
 @media (max-width: 60rem) {{ .pair {{ grid-template-columns: 1fr; }} }}
 img {{ width: 100%; height: auto; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .88rem; }}
 td, th {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }}
-td.measured {{ overflow-wrap: anywhere; }}
+td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
+.measured {{ max-height: 12rem; overflow-y: auto; }}
 .verdict {{ font-weight: 600; white-space: nowrap; }}
 .reproduced {{ color: #00664a; }} .contradicted {{ color: #a33b00; }}
 .inconclusive {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
@@ -99,12 +100,16 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
     body = "".join(
         f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}</td>'
-        f"<td>{html.escape(v['statement'])}<br><span class=note>expected {html.escape(v['expected'])}; "
-        f"tolerance {html.escape(v['tolerance'])}</span></td>"
-        f'<td class="measured">{html.escape(short(v["measured"]))}</td><td>{v["seeds"] or ""}</td></tr>'
+        f"<td>{html.escape(v['statement'])}"
+        f'<p class="note">Expected: {html.escape(v["expected"])}. Tolerance: {html.escape(v["tolerance"])}.</p>'
+        f'<p class="measured">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
         for v in rows
     )
-    return f"<table><tr><th>verdict</th><th>claim</th><th>measured</th><th>seeds</th></tr>{body}</table>"
+    return f"<table><tr><th>verdict</th><th>claim</th></tr>{body}</table>"
+
+
+def seeds_text(verdict: dict[str, Any]) -> str:
+    return f" over {verdict['seeds']} seeds or runs" if verdict["seeds"] else ""
 
 
 def short(measured: Any) -> str:

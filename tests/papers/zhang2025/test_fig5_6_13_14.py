@@ -141,7 +141,7 @@ class TestFig6:
 @pytest.fixture(scope="module")
 def data13(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fig13, "PROMPTS", {"merged": 1000, "separate": 1000})
+        patch.setattr(fig13, "PROMPTS", {"merged": 1000, "separate": None})
         patch.setattr(fig13, "STEPS", {"merged": 2501, "separate": 4001})
         patch.setattr(fig13, "TEST_PROMPTS", 500)
         patch.setattr(fig13, "SAMPLED", (8, 64))
