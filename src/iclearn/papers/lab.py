@@ -126,7 +126,7 @@ class Lab:
             raise IclearnError(f"dataset {name} is not stored yet: reproduce once without --draw-only")
         else:
             self.say(name)
-            found = compute().assign_attrs(parameters=text)
+            found = storable(compute()).assign_attrs(parameters=text)
             temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -160,3 +160,9 @@ def digest_of(data: xr.Dataset) -> str:
         sha.update(f"{name}{values.shape}{values.dtype.str}".encode())
         sha.update(values.tobytes() if values.dtype != object else str(values.tolist()).encode())
     return sha.hexdigest()
+
+
+def storable(data: xr.Dataset) -> xr.Dataset:
+    """Strings of any length as Zarr specifies them; numpy's strings of fixed length have no specification there."""
+    fixed = [name for name in data.variables if data[name].dtype.kind == "U"]
+    return data.assign({name: data[name].astype(object) for name in fixed})

@@ -151,6 +151,7 @@ def bounds(tiny):
     return fig_bounds.FIGURE.collect(tiny)
 
 
+@pytest.mark.slow
 def test_bounds_end_to_end(tiny, bounds):
     found = verdicts(fig_bounds.FIGURE, bounds)
     assert all(found[c] == "reproduced" for c in ("weight_theorem", "data_theorem", "tight", "step_bound"))
@@ -160,6 +161,7 @@ def test_bounds_end_to_end(tiny, bounds):
     assert bounds["A"].sizes == {"repetition": 2, "step": 21}
 
 
+@pytest.mark.slow
 def test_bounds_can_fail(bounds):
     shifts = bounds["shifts"]
     worse = bounds | {"shifts": shifts.assign(weight_log_measured=shifts["weight_log_paper"] + 0.1)}

@@ -33,6 +33,7 @@ def test_noise_and_chosen_heads():
     assert [row["num_heads"] for row in summary(4, 6, 1.0, heads=2)["heads"]] == [2]
 
 
+@pytest.mark.slow
 def test_large_sizes_cost_no_more():
     table = summary(200, 300, 5.0, heads=[1, 100, 199, 200])
     losses = [row["loss"] for row in table["heads"]]
