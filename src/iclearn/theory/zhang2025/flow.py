@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,6 +47,8 @@ def _field(_: Any, weights: Any, args: tuple[Array, Array, Array]) -> Any:
 
 def integrate(field: Any, start: Any, args: Any, times: Float[Array, " time"], rtol: Any, atol: Any) -> Any:
     """The solution of dy/dt = field(t, y, args), y(0) = start, at increasing `times` (diffrax, adaptive)."""
+    import diffrax  # a second of import time that only flows need
+
     path, result, steps = _integrate(field, start, args, times, jnp.asarray(rtol), jnp.asarray(atol))
     if not bool(result == diffrax.RESULTS.successful):
         raise IclearnError(
@@ -59,6 +60,8 @@ def integrate(field: Any, start: Any, args: Any, times: Float[Array, " time"], r
 
 @eqx.filter_jit
 def _integrate(field: Any, start: Any, args: Any, times: Array, rtol: Array, atol: Array) -> tuple[Any, Any, Array]:
+    import diffrax
+
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Dopri8(),
