@@ -52,7 +52,7 @@ def measure(name: str, what: str, recipe: Recipe, loop_steps: int, slow_steps: i
     """Time both. Threads can slow torch down on a busy machine: it runs with one and with all, and the faster counts.
 
     A naive step takes long enough that other work on the machine lengthens it, and none of ours is that long. So the
-    ratio is a bound that holds under any load: torch's least processor time, as if all cores had shared it without
+    ratio is a lower bound that load hardly raises: torch's least processor time, as if all cores had shared it without
     loss, over our median wall time.
     """
     try:
