@@ -83,4 +83,4 @@ def _draw_values(axes: Axes, trace: Trace) -> None:
                 label=f"head {head}",
             )
     axes.set_ylabel("value weight")
-    axes.legend(ncols=3, fontsize=8)
+    axes.legend(ncols=5, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
