@@ -13,7 +13,7 @@ from iclearn.models import Attention
 from iclearn.papers.base import Claim, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
 from iclearn.papers.lab import Lab
 from iclearn.papers.reproduce import collect, load_paper, read_json
-from iclearn.report.paper import short, what_holds, write_report
+from iclearn.report.paper import Drawing, short, what_holds, write_report
 from iclearn.tasks import LinearRegression
 
 
@@ -83,7 +83,10 @@ def test_collect_judges_stores_and_reports(tmp_path):
         "verdict",
     }
     assert len(list((tmp_path / "runs").glob("*.zarr"))) == 3
-    page = write_report(paper, results, tmp_path)
+    with Drawing(tmp_path) as draw:
+        for result in results:
+            draw(result)
+    page = write_report(paper, tmp_path)
     text = page.read_text()
     assert "data:image/png;base64," in text
     assert "The loss [always] falls." in text

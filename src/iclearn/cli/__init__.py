@@ -15,6 +15,7 @@ COMMANDS = {
     "list": "list stored runs",
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
+    "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
 }
 
 MODULES = {"list": "list_runs"}

@@ -11,7 +11,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+import optax
+from jaxtyping import Array, Float, Int, Key
 
 from ..models.base import AbstractModel
 from .base import AbstractEngine
@@ -44,6 +45,16 @@ def initial_state(model: AbstractModel, hyper: Hyper) -> State:
     return State(model, optimiser, jnp.asarray(0))
 
 
+def take_step(
+    engine: AbstractEngine, transformation: optax.GradientTransformation, now: State, key: Key[Array, ""]
+) -> tuple[State, Float[Array, ""]]:
+    """One update, and the loss before it."""
+    step_key = jax.random.fold_in(key, now.step) if engine.stochastic else key
+    loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
+    updates, optimiser = transformation.update(gradient, now.optimiser, now.model)  # type: ignore[arg-type]
+    return State(eqx.apply_updates(now.model, updates), optimiser, now.step + 1), loss
+
+
 @eqx.filter_jit
 def advance(
     engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], stop: Array, every: Array
@@ -64,14 +75,12 @@ def advance(
 
     def update(step: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
         now, chunk = carry
-        step_key = jax.random.fold_in(key, step) if engine.stochastic else key
-        loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
-        updates, optimiser = transformation.update(gradient, now.optimiser, now.model)  # type: ignore[arg-type]
+        after, loss = take_step(engine, transformation, now, key)
         chunk = Chunk(chunk.loss.at[step - start].set(loss), chunk.test_loss, chunk.weights)
         if num_tests:
             tests = chunk.test_loss.at[step - start].set(engine.test_losses(now.model))
             chunk = eqx.tree_at(lambda c: c.test_loss, chunk, tests)
-        return State(eqx.apply_updates(now.model, updates), optimiser, step + 1), chunk
+        return after, chunk
 
     def segment(index: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
         now, chunk = carry
@@ -81,6 +90,23 @@ def advance(
         return jax.lax.fori_loop(begin, jnp.minimum(begin + every, stop), update, carry)
 
     return jax.lax.fori_loop(0, -((start - stop) // every), segment, (state, empty))
+
+
+def advance_sampled(
+    engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], marks: Int[Array, " mark"]
+) -> tuple[State, Float[Array, " sample"]]:
+    """Train from ``marks[0]`` to ``marks[-1]`` and keep nothing but the loss at all marks but the last."""
+    transformation = hyper.transformation()
+
+    def between(_: Array, now: State) -> State:
+        return take_step(engine, transformation, now, key)[0]
+
+    def segment(now: State, span: tuple[Array, Array]) -> tuple[State, Float[Array, ""]]:
+        begin, end = span
+        now, loss = take_step(engine, transformation, now, key)
+        return jax.lax.fori_loop(begin + 1, end, between, now), loss
+
+    return jax.lax.scan(segment, state, (marks[:-1], marks[1:]))
 
 
 @eqx.filter_jit

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..models.base import AbstractModel
@@ -30,5 +34,20 @@ class AbstractEngine(eqx.Module, Generic[ModelT]):
     def test_losses(self, model: ModelT) -> Float[Array, " test_set"]: ...
 
     @abstractmethod
-    def minimum(self) -> float | None:
-        """The least loss any weights could reach, where the engine knows it."""
+    def minimum(self) -> Any | None:
+        """The least loss any weights could reach, where the engine knows it: a number, traced under vmap."""
+
+
+TreeT = TypeVar("TreeT")
+
+
+def average(trees: Sequence[TreeT], dtype: Any) -> TreeT:
+    """The mean of arrays that lie alike in several trees, in this precision."""
+    if len(trees) == 1:
+        return jax.tree.map(lambda a: a.astype(dtype), trees[0])
+    return jax.tree.map(lambda *parts: (sum(parts) / len(parts)).astype(dtype), *trees)
+
+
+def numpy_of(array: Array) -> Any:
+    """jax.numpy where the array is traced, numpy where it is a number: which compiles nothing."""
+    return jnp if isinstance(array, jax.core.Tracer) else np

@@ -11,14 +11,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.errors import IclearnError
 from ..models.base import AbstractFeatureModel
 from ..tasks.base import AbstractTask
 from ..tasks.gram_moments import context_moments
-from .base import AbstractEngine
+from .base import AbstractEngine, average
 from .moments import Moments, quadratic
 
 
@@ -36,7 +35,7 @@ class GramForm(eqx.Module):
         # `quadratic` takes the mean over columns, of which each output has dim
         return dim * quadratic(table, self.moments.second, cross, self.moments.constant / dim)
 
-    def minimum(self) -> float:
+    def minimum(self) -> Any:
         """The loss of the best coefficients, the guess's included: what a model with enough heads and its own guess
         reaches."""
         dim = self.root.shape[0]
@@ -62,7 +61,7 @@ class GramEngine(AbstractEngine[AbstractFeatureModel]):
         losses = [test(coefficients) for test in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
 
-    def minimum(self) -> float | None:
+    def minimum(self) -> Any:
         return self.train.minimum()
 
 
@@ -76,7 +75,7 @@ def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "t
     prefixes = task.prefixes and which == "train"
     lengths = range(1, task.context_len + 1) if prefixes else (task.context_len,)
     parts = [context_moments(laws, cov, jnp.asarray(float(n))) for n in lengths]
-    mean = jax.tree.map(lambda *terms: jnp.asarray(np.mean(terms, axis=0)), *parts)
+    mean = average(parts, jnp.float64)
     form = GramForm(Moments(mean.second, mean.cross @ root, mean.constant), root)
     return jax.tree.map(lambda a: a.astype(dtype), form)
 

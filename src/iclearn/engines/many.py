@@ -15,22 +15,10 @@ from jaxtyping import Array
 from ..core.backend import compile_meter
 from ..core.recipe import Recipe
 from ..core.trace import Trace
-from .advance import RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, initial_state
-from .base import AbstractEngine
+from .advance import RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance
 from .choose import Setup, prepare
-from .optimisers import Hyper
-from .samples import step_key
+from .lanes import Lanes, lane_of, program_of
 from .simulate import Log, diverged, finished_trace, next_length, simulate
-
-
-class Lanes(eqx.Module):
-    """What differs between runs that share a program; every array has a leading axis of runs."""
-
-    engine: AbstractEngine
-    model: Any
-    optimiser: Any
-    hyper: Hyper
-    key: Array
 
 
 def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], None] | None = None) -> list[Trace]:
@@ -59,23 +47,14 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
             note(recipe.steps)
             continue
         setup = prepare(recipe)
-        hyper = Hyper.of(recipe.optimiser, recipe.dtype)
-        state = initial_state(setup.model, hyper)
-        lane = Lanes(setup.engine, state.model, state.optimiser, hyper, step_key(recipe.seed))
-        waiting.setdefault(_program(recipe, lane), []).append((index, setup, lane))
+        lane = lane_of(recipe, setup)
+        waiting.setdefault(program_of(recipe, lane), []).append((index, setup, lane))
     for members in waiting.values():
         chosen = [recipes[index] for index, _, _ in members]
         found = _run_group(chosen, [s for _, s, _ in members], [lane for _, _, lane in members], note)
         for (index, _, _), trace in zip(members, found, strict=True):
             traces[index] = trace
     return [trace for trace in traces if trace is not None]
-
-
-def _program(recipe: Recipe, lane: Lanes) -> Any:
-    """What must be equal for two runs to share a program and its calls."""
-    leaves, structure = jax.tree.flatten(lane)
-    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    return structure, shapes, recipe.steps, recipe.record
 
 
 @eqx.filter_jit

@@ -20,7 +20,7 @@ from ..models.base import AbstractFeatureModel
 from ..models.features import FeatureMap
 from ..tasks.base import AbstractSource, AbstractTask
 from ..tasks.given import GivenData
-from .base import AbstractEngine
+from .base import AbstractEngine, numpy_of
 
 MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
 
@@ -53,14 +53,14 @@ class Moments(eqx.Module):
     def __call__(self, coefficients: Float[Array, "feature output"]) -> Float[Array, ""]:
         return quadratic(coefficients, self.second, self.cross, self.constant)
 
-    def minimum(self) -> float:
+    def minimum(self) -> Any:
         """c − b M⁺ b: the loss of the best coefficients, reachable or not by a model of few heads."""
-        second, cross = np.asarray(self.second, float), np.asarray(self.cross, float)
-        values, vectors = np.linalg.eigh(second)
+        xp = numpy_of(self.constant)
+        second, cross = xp.asarray(self.second, float), xp.asarray(self.cross, float)
+        values, vectors = xp.linalg.eigh(second)
         keep = values > values[-1] * len(values) * np.finfo(float).eps * 10
-        projected = vectors[:, keep].T @ cross
-        explained = (projected**2 / values[keep, None]).sum() / cross.shape[1]
-        return float(self.constant) - float(explained)
+        projected = (vectors.T @ cross) ** 2 / xp.where(keep, values, 1.0)[:, None]
+        return xp.asarray(self.constant, float) - xp.where(keep[:, None], projected, 0.0).sum() / cross.shape[1]
 
     @staticmethod
     def of_batch(features: FeatureMap | None, batch: Batch | FeatureBatch) -> Moments:
@@ -116,18 +116,17 @@ class MomentsEngine(AbstractEngine[AbstractFeatureModel]):
         coefficients = model.coefficients()
         return jnp.stack([test(coefficients) for test in self.tests])
 
-    def minimum(self) -> float | None:
+    def minimum(self) -> Any:
         return self.train.minimum()
 
 
 def moments_engine(task: AbstractTask, features: FeatureMap, seed: int, dtype: Any) -> MomentsEngine:
     """Stream the training set and every test set once; models that read the same prompts share the moments."""
-    build = _stream_sets if isinstance(task, GivenData) else _remembered_sets
+    build = stream_sets if isinstance(task, GivenData) else _remembered_sets
     return build(task, features, seed, jnp.dtype(dtype).name)
 
 
-def _stream_sets(task: AbstractTask, features: FeatureMap, seed: int, dtype: str) -> MomentsEngine:
-
+def stream_sets(task: AbstractTask, features: FeatureMap, seed: int | Array, dtype: str) -> MomentsEngine:
     def collect(which: str) -> Moments:
         contexts = task.context_len if task.prefixes and which == "train" else 0
         source = task.source(seed, dtype, which)
@@ -137,4 +136,4 @@ def _stream_sets(task: AbstractTask, features: FeatureMap, seed: int, dtype: str
     return MomentsEngine(collect("train"), tuple(collect(which) for which in task.tests))
 
 
-_remembered_sets = functools.lru_cache(maxsize=8)(_stream_sets)
+_remembered_sets = functools.lru_cache(maxsize=8)(stream_sets)

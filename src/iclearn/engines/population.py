@@ -19,7 +19,7 @@ from ..models.base import AbstractReducibleModel
 from ..models.features import Normalize, attention_scale
 from ..tasks.base import AbstractTask
 from ..tasks.population import QuadraticForm, quadratic_form
-from .base import AbstractEngine
+from .base import AbstractEngine, average, numpy_of
 
 
 def form_loss(form: QuadraticForm, w: Float[Array, "output dim dim output"]) -> Float[Array, ""]:
@@ -46,16 +46,17 @@ class PopulationEngine(AbstractEngine[AbstractReducibleModel]):
         losses = [form_loss(form, w) for form in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), w.dtype)
 
-    def minimum(self) -> float | None:
+    def minimum(self) -> Any:
         """At W Λ = E[ββᵀ]⁻¹ E[β w Λ…]: the quadratic form's own minimum."""
-        form = jax.tree.map(lambda a: np.asarray(a, float), self.train)
+        xp = numpy_of(self.train.constant)
+        form = jax.tree.map(lambda a: xp.asarray(a, float), self.train)
         size = form.second.shape[0] * form.second.shape[1]
         num = form.cross.shape[-1]
         second = form.second.reshape(size, size)
         cross = form.cross.reshape(size, -1, num)
-        solved = np.linalg.solve(second, cross.reshape(size, -1)).reshape(cross.shape)
-        best = np.einsum("sjt,jk->skt", solved, np.linalg.inv(form.inputs))
-        return float(form.constant - np.einsum("sjt,sjt->", cross, best) / num)
+        solved = xp.linalg.solve(second, cross.reshape(size, -1)).reshape(cross.shape)
+        best = xp.einsum("sjt,jk->skt", solved, xp.linalg.inv(form.inputs))
+        return form.constant - xp.einsum("sjt,sjt->", cross, best) / num
 
 
 def population_engine(
@@ -78,6 +79,11 @@ def population_engine(
                 "the population loss has a closed form only while the zero blocks are zero: set init zero_blocks, or "
                 "use engine moments or samples"
             )
+    return population_forms(task, normalize, seed, dtype)
+
+
+def population_forms(task: AbstractTask, normalize: Normalize, seed: int | Array, dtype: Any) -> PopulationEngine:
+    """The engine for weights of which it is known that they stay within the reduced model; can be vmapped."""
     cov = task.covariance_matrix(seed)
 
     def collect(which: str) -> QuadraticForm:
@@ -89,6 +95,6 @@ def population_engine(
             quadratic_form(law, cov, jnp.asarray(float(n)), jnp.asarray(scale))
             for n, scale in zip(lengths, scales, strict=True)
         ]
-        return jax.tree.map(lambda *parts: jnp.asarray(np.mean(parts, axis=0), dtype), *forms)
+        return average(forms, dtype)
 
     return PopulationEngine(collect("train"), tuple(collect(which) for which in task.tests))

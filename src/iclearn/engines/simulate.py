@@ -97,7 +97,8 @@ def finished_trace(
 ) -> Trace:
     """The Trace of a run that has ended; `facts` (its identity and times) go into the provenance."""
     arrays = log.joined()
-    minimum = setup.engine.minimum()
+    least = setup.engine.minimum()
+    minimum = None if least is None else float(least)
     status, status_step = _judge(arrays["loss"], bad_step, minimum)
     provenance = {
         "engine": setup.engine_name,

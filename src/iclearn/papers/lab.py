@@ -37,6 +37,8 @@ class Facts:
     reused: int = 0
     peak_memory_mb: float = 0.0
     devices: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)  # sentences on data that no recipe describes, and on its splits
+    splits: list[str] = field(default_factory=list)
 
 
 class Lab:
@@ -47,6 +49,7 @@ class Lab:
         seeds: how many seeds a figure with random starts uses.
         offline: never simulate (``--draw-only``); missing data is an error that says what to run.
         workers: recipes run side by side (None: one per core).
+        options: what this paper alone is given (its ``OPTIONS``), for its figures to read.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Lab:
         offline: bool = False,
         workers: int | None = None,
         progress: Callable[[str], None] | None = None,
+        options: Any = None,
     ) -> None:
         if seeds < 1:
             raise IclearnError(f"the number of seeds must be at least 1, not {seeds}")
@@ -66,6 +70,7 @@ class Lab:
         self.offline = offline
         self.workers = workers or os.cpu_count() or 1
         self.progress = progress
+        self.options = options
         self.facts = Facts()
 
     @property

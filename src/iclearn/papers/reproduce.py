@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from ..core.errors import IclearnError
 from .base import Figure, Paper, Verdict
 from .lab import Lab
 
-PAPERS = ("zhang2025", "xie2025", "li2024")
+PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
+SEEDS = 6  # of a paper that does not say
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,40 @@ class FigureResult:
 def load_paper(name: str) -> Paper:
     if name not in PAPERS:
         raise IclearnError(f"unknown paper {name!r}; papers are {', '.join(PAPERS)}")
-    return importlib.import_module(f".{name}", __package__).PAPER
+    return _package(name).PAPER
+
+
+def _package(name: str) -> Any:
+    """The package of a paper: it has a PAPER, and may have OPTIONS (a class with ``of``) and SEEDS of its own."""
+    return importlib.import_module(f".{name.replace('-', '_')}", __package__)
+
+
+def default_seeds(paper: Paper) -> int:
+    return getattr(_package(paper.id), "SEEDS", SEEDS)
+
+
+def paper_options(
+    paper: Paper, given: Mapping[str, Any], out: Path, *, draw_only: bool = False, device: str = "auto"
+) -> Any:
+    """The options of a paper, from those given (None: not given), checked; None for a paper that takes none.
+
+    They are kept in ``out/options.json``, so that drawing again needs no flags.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    options = getattr(_package(paper.id), "OPTIONS", None)
+    if options is None:
+        if told:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in told)
+            raise IclearnError(f"{paper.id} does not take {flags}: leave that out")
+        return None
+    kept = read_json(out / "options.json", {}) if draw_only else {}
+    if draw_only and not kept:
+        raise IclearnError(f"nothing of {paper.id} is stored in {out} yet: reproduce once without --draw-only")
+    for name, value in told.items():
+        if kept and kept.get(name) != value:
+            flag = f"--{name.replace('_', '-')} {value}"
+            raise IclearnError(f"what is stored in {out} was not made with {flag}: reproduce without --draw-only")
+    return options.of({**kept, **told, "device": device})
 
 
 def collect(
@@ -43,13 +77,19 @@ def collect(
     draw_only: bool = False,
     workers: int | None = None,
     progress: Callable[[str, str], None] | None = None,
+    each: Callable[[FigureResult], None] | None = None,
+    options: Any = None,
 ) -> list[FigureResult]:
     """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
+
+    `each` is called with every figure as soon as it is judged (to draw it while the next one is trained).
 
     Verdicts of figures not asked for this time are kept from earlier runs.
     """
     chosen = [paper.figure(name) for name in figures] or list(paper.figures)
-    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers)
+    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options)
+    if options is not None:
+        write_json(out / "options.json", asdict(options))
     results = []
     for figure in chosen:
         lab.progress = None if progress is None else lambda text, f=figure: progress(f.id, text)
@@ -59,6 +99,8 @@ def collect(
         facts = {**asdict(lab.fresh_facts()), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
         results.append(FigureResult(figure, data, verdicts, facts))
         _remember(paper, results[-1], out)
+        if each is not None:
+            each(results[-1])
     return results
 
 

@@ -8,6 +8,7 @@ sums, power laws) has no plateau. The level at which a curve comes to rest is it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -109,7 +110,14 @@ def find_plateaus(loss: Any, *, time: Any = None, minimum: float | None = None) 
         minimum = float(loss.data["loss_minimum"])
     if minimum is not None and not np.isfinite(minimum):
         raise IclearnError(f"the minimum must be a finite number, not {minimum}")
-    curve = unfold(*loss_curve(loss, time))
+    values, times = loss_curve(loss, time)
+    return _found(values.tobytes(), times.tobytes(), minimum)
+
+
+@functools.lru_cache(maxsize=128)
+def _found(values: bytes, times: bytes, minimum: float | None) -> Staircase:
+    """The staircase of a curve: claims and drawings of one figure ask for the same one again and again."""
+    curve = unfold(np.frombuffer(values), np.frombuffer(times))
     reach = float(curve.travelled[-1])
     if reach <= max(4 * float(np.median(curve.noise)), 1e-14 * float(np.abs(curve.loss).max())):
         return _ending(curve, [_stretch(curve, 0.0, reach, np.inf)], [], minimum, at_rest=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +47,43 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 """
 
 
-def draw_figures(results: Sequence[FigureResult], out: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Every figure in every format, under ``out/figures``."""
-    import matplotlib.pyplot as plt
+class Drawing:
+    """Draws figures one after the other, in every format, under ``out/figures``, beside whatever else is going on.
 
-    written = []
-    for result in results:
+    Used as a context and called with each result; leaving it waits for the last figure, and an error in a drawing
+    comes up there.
+    """
+
+    def __init__(self, out: Path, formats: Sequence[str] = FORMATS) -> None:
+        self.out, self.formats = out, formats
+        self._thread = ThreadPoolExecutor(1)  # pyplot is for one thread at a time
+        self._drawn: list[Future[None]] = []
+
+    def __call__(self, result: FigureResult) -> None:
+        self._drawn.append(self._thread.submit(self._draw, result))
+
+    def _draw(self, result: FigureResult) -> None:
+        import matplotlib.pyplot as plt
+
+        plt.switch_backend("agg")  # the others want the main thread
         with figure_style():
             drawn = result.figure.draw(result.data)
-            written += [save_figure(drawn, out / "figures" / f"{result.figure.id}.{ending}") for ending in formats]
+            for ending in self.formats:
+                save_figure(drawn, self.out / "figures" / f"{result.figure.id}.{ending}")
             plt.close(drawn)
-    return written
+
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=kind is not None)
+        if kind is None:
+            for figure in self._drawn:
+                figure.result()
 
 
-def write_report(paper: Paper, results: Sequence[FigureResult], out: Path) -> Path:
-    """Figures, ``index.html`` with verdicts beside them, and the reproducibility card. Returns the page."""
-    draw_figures(results, out)
+def write_report(paper: Paper, out: Path) -> Path:
+    """``index.html`` with figures and verdicts beside them, and the reproducibility card. Returns the page."""
     facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
     write_json(out / "card.json", plain(facts))
     (out / "card.md").write_text(card_markdown(facts))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -90,36 +91,48 @@ class Covariance(Spec, kind="covariance"):
             raise IclearnError(f"a covariance matrix of {len(self.parameters)} entries does not fit dim {dim}")
         return np.array(self.parameters).reshape(dim, dim)
 
-    def values(self, dim: int) -> np.ndarray:
-        """The eigenvalues λ_1 ≥ … ≥ λ_dim."""
+    def _raw_values(self, dim: int, xp: Any) -> Any:
+        """Eigenvalues before they are ordered and scaled, by numpy, or by jax.numpy where parameters are traced."""
         ranks = np.arange(1, dim + 1, dtype=float)
         match self.shape:
             case "linear":
-                raw = ranks
+                return ranks
             case "white":
-                raw = np.ones(dim)
+                return np.ones(dim)
             case "power":
-                raw = ranks ** -self.parameters[0]
+                return xp.asarray(ranks) ** -self.parameters[0]
             case "two_level":
-                count, ratio = int(self.parameters[0]), self.parameters[1]
-                if not 0 < count < dim:
-                    raise IclearnError(f"two_level needs between 1 and {dim - 1} large eigenvalues, not {count}")
-                raw = np.where(ranks <= count, ratio, 1.0)
+                return xp.where(ranks <= self.parameters[0], self.parameters[1], 1.0)
             case "spiked":
-                raw = np.where(ranks == 1, 1 + self.parameters[0], 1.0)
+                return xp.where(ranks == 1, 1 + self.parameters[0], 1.0)
             case "eigenvalues":
-                if len(self.parameters) != dim:
-                    raise IclearnError(f"{len(self.parameters)} eigenvalues were given for dim {dim}")
-                raw = np.array(self.parameters)
+                return xp.asarray(self.parameters)
             case "matrix":
-                raw = np.linalg.eigvalsh(self._as_matrix(dim))
+                return np.linalg.eigvalsh(self._as_matrix(dim))
+
+    def values(self, dim: int) -> np.ndarray:
+        """The eigenvalues λ_1 ≥ … ≥ λ_dim."""
+        if self.shape == "two_level" and not 0 < self.parameters[0] < dim:
+            count = int(self.parameters[0])
+            raise IclearnError(f"two_level needs between 1 and {dim - 1} large eigenvalues, not {count}")
+        if self.shape == "eigenvalues" and len(self.parameters) != dim:
+            raise IclearnError(f"{len(self.parameters)} eigenvalues were given for dim {dim}")
+        raw = self._raw_values(dim, np)
         if not (np.isfinite(raw).all() and (raw > 0).all()):
             raise IclearnError(f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
         raw = np.sort(raw)[::-1]
         return raw if self.trace is None else raw * (self.trace / raw.sum())
 
+    def _traced_values(self, dim: int) -> Float[Array, " dim"]:
+        """`values` for traced numbers, which were checked before they were traced."""
+        raw = jnp.sort(jnp.asarray(self._raw_values(dim, jnp), jnp.float64))[::-1]
+        return raw if self.trace is None else raw * (self.trace / raw.sum())
+
     def factor(self, dim: int, key: Key[Array, ""]) -> Float[Array, "dim dim"]:
         """A with Λ = A Aᵀ: eigenvectors in the order of `values`, each times the root of its eigenvalue."""
+        if isinstance(self.parameters, jax.Array) or isinstance(self.trace, jax.Array):
+            roots = jnp.sqrt(self._traced_values(dim))
+            return random_rotation(key, dim) * roots if self.rotate else jnp.diag(roots)
         roots = np.sqrt(self.values(dim))
         if self.shape == "matrix":
             return jnp.asarray(np.linalg.eigh(self._as_matrix(dim))[1][:, ::-1] * roots)

@@ -98,12 +98,16 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def _prior(self, seed: int | Array) -> tuple[Float[Array, "dim output"], Float[Array, "dim dim"]]:
         """Mean and a factor of the covariance of the task vector."""
-        mean = np.zeros(self.dim) if self.prior_mean is None else np.array(self.prior_mean)
+        if isinstance(self.prior_mean, jax.Array):  # traced: one run of many
+            mean = jnp.tile(self.prior_mean[:, None], (1, self.out_dim))
+        else:
+            fixed = np.zeros(self.dim) if self.prior_mean is None else np.array(self.prior_mean)
+            mean = jnp.asarray(np.tile(fixed[:, None], (1, self.out_dim)))
         if self.prior_covariance is None:
             factor = jnp.asarray(np.eye(self.dim))
         else:
             factor = self.prior_covariance.factor(self.dim, stream(seed, "prior_covariance"))
-        return jnp.asarray(np.tile(mean[:, None], (1, self.out_dim))), factor
+        return mean, factor
 
     def _fraction(self, which: str) -> float:
         return {"train": self.in_context, IN_WEIGHT: 0.0, IN_CONTEXT: 1.0}[which]
@@ -123,7 +127,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             prior_mean=mean,
             prior_factor=factor,
             fixed_task=self._fixed_task(seed),
-            noise_std=jnp.asarray(np.sqrt(self.noise)),
+            noise_std=jnp.asarray(self.noise**0.5, jnp.float64),
             x_mean=jnp.asarray(np.zeros((self.context_len + 1, self.dim))),
             w_mean=jnp.asarray(np.zeros((self.dim, self.out_dim))),
             w_whitener=jnp.asarray(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
@@ -143,7 +147,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
         fraction = self._fraction(which)
         mean, factor = self._prior(seed)
-        zero, one, share, noise = (jnp.asarray(np.float64(v)) for v in (0, 1, fraction, self.noise))
+        zero, one, share, noise = (jnp.asarray(v, jnp.float64) for v in (0, 1, fraction, self.noise))
         fixed = self._fixed_task(seed)
         nothing = jnp.asarray(np.zeros((self.dim, self.dim)))
         own = LabelLaw(share, mean, factor @ factor.T, noise, one)

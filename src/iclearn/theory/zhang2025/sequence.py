@@ -150,6 +150,7 @@ def drop_sequence(
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
+    count: int | None = None,
 ) -> list[Drop]:
     """The drops that gradient flow makes from these small initial weights, in order.
 
@@ -159,6 +160,7 @@ def drop_sequence(
 
     Args:
         basis: eigenvectors as columns, in the order of decreasing eigenvalues (default: the axes).
+        count: the first so many drops only (default: all that the heads have room for).
     """
     values = spectrum(eigenvalues)
     own = weights if basis is None else weights.rotated(jnp.asarray(basis, float))
@@ -167,7 +169,8 @@ def drop_sequence(
         raise IclearnError(f"{len(values)} eigenvalues were given for weights of dim {dim}")
     rows = zip(np.asarray(own.value), np.asarray(own.key), np.asarray(own.query), strict=True)
     race = _Race({h: SmallHead.from_weights(*row) for h, row in enumerate(rows)}, values, context_len, gain, rank)
-    return [race.next_drop() for _ in range(learned_components(dim, rank, num_heads))]
+    room = learned_components(dim, rank, num_heads)
+    return [race.next_drop() for _ in range(room if count is None else min(count, room))]
 
 
 def typical_sequence(

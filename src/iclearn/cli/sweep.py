@@ -1,0 +1,182 @@
+"""`iclearn sweep SPEC.yaml`: train every point of a grid. `iclearn sweep status DIR`: how far it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from ..core.errors import IclearnError
+from .parsing import parse
+
+if TYPE_CHECKING:
+    from ..sweep.plan import Plan
+    from ..sweep.store import SweepFolder
+
+SHIPPED = ("plateaus", "prior-gap")
+
+
+@dataclass(frozen=True)
+class SweepArgs:
+    """Train every point of a grid and keep what became of each in one dataset. Killed at any moment, the same command
+    goes on where it stopped."""
+
+    what: Annotated[str, tyro.conf.Positional]
+    """A YAML file, a shipped sweep (plateaus, prior-gap), or `status` with a folder."""
+    folder: Annotated[Path | None, tyro.conf.Positional] = None
+    """The folder of the sweep that `status` is asked about."""
+    out: Path | None = None
+    """Folder of the sweep. Default: sweeps/NAME-HASH (a shipped sweep: swept/NAME)."""
+    workers: int = 0
+    """Worker processes. Default: this one (of a cluster: one a core, or one job)."""
+    cluster: str | None = None
+    """Use Dask: local, a scheduler's address (tcp://host:8786), slurm, or pbs."""
+    chunk: int | None = None
+    """Runs computed and stored together at most. Default: what fits the device's memory."""
+    path: Literal["auto", "plain", "written", "fused", "alone"] = "auto"
+    """How a chunk is trained; alone: one run at a time, the reference."""
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    """Where to run."""
+    retries: int = 2
+    """Further attempts on a chunk that failed."""
+    preset: Literal["small", "full"] = "small"
+    """Size of a shipped sweep: small for a CPU, full for a GPU."""
+    dry_run: bool = False
+    """Print the plan and do nothing."""
+    draw_only: bool = False
+    """Draw and judge a shipped sweep that is stored; never train."""
+    json: bool = False
+    """Print the status as JSON."""
+
+
+def run(argv: Sequence[str]) -> int:
+    args = parse(SweepArgs, argv, "iclearn sweep")
+    if args.device != "auto":
+        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[args.device]
+    if args.what == "status":
+        return show_status(args)
+    if args.folder is not None:
+        raise IclearnError(f"a folder is given with --out, not as {str(args.folder)!r}; only status takes it so")
+    try:
+        return shipped(args) if args.what in SHIPPED else from_file(args)
+    except KeyboardInterrupt:
+        print("iclearn sweep: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def show_status(args: SweepArgs) -> int:
+    if args.folder is None:
+        raise IclearnError("status needs the folder of a sweep: iclearn sweep status DIR")
+    from ..sweep.status import status
+
+    found = status(args.folder)
+    if args.json:
+        import json
+
+        print(json.dumps(vars(found), indent=2))
+    else:
+        print("\n".join(found.lines()))
+    return 0
+
+
+def from_file(args: SweepArgs) -> int:
+    if Path(args.what).suffix not in (".yaml", ".yml"):
+        raise IclearnError(f"{args.what!r} is no YAML file and no shipped sweep ({', '.join(SHIPPED)})")
+    from ..sweep.api import carry_out
+    from ..sweep.spec_file import plan_from_file
+
+    plan = plan_from_file(args.what, chunk=args.chunk, compute=args.path)
+    if args.dry_run:
+        print("\n".join(plan_lines(plan)))
+        return 0
+    folder = carry_out(
+        plan,
+        args.out,
+        workers=args.workers,
+        cluster=args.cluster,
+        retries=args.retries,
+        progress=progress_line(),
+        say=say,
+    )
+    print("\n".join(result_lines(folder)))
+    return 0
+
+
+def shipped(args: SweepArgs) -> int:
+    from ..papers.sweeps import Options, paper_of, plan_of
+
+    options = Options(
+        args.preset, args.workers, args.cluster, args.chunk, args.path, args.retries, progress_line(), say
+    )
+    if args.dry_run:
+        print("\n".join(plan_lines(plan_of(args.what, options))))
+        return 0
+    from ..papers.reproduce import collect, read_json
+    from ..report.paper import Drawing, summary_line, terminal_table, write_report
+
+    out = args.out or Path("swept") / f"{args.what}-{args.preset}"
+    paper = paper_of(args.what, options)
+    with Drawing(out) as draw:
+        collect(paper, (), out, draw_only=args.draw_only, each=draw)
+    page = write_report(paper, out)
+    verdicts = read_json(out / "verdicts.json", [])
+    terminal_table(verdicts)
+    print(f"{summary_line(verdicts)} Page: {page}")
+    return 1 if any(v["should_hold"] and v["verdict"] in ("contradicted", "failed") for v in verdicts) else 0
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan in words."""
+    lines = [f"{plan.name}: {plan.num_runs} runs of {plan.base.steps} steps, sweep {plan.hash[:8]}"]
+    for axis, number, size in zip(plan.axes, plan.numeric, plan.box_shape, strict=True):
+        ends = f"{axis.coords[0]}" if len(axis) == 1 else f"{axis.coords[0]} … {axis.coords[-1]}"
+        how = f"side by side, {size} in a chunk" if number else "a program each"
+        lines.append(f"  {axis.name}: {len(axis)} values ({ends}) of {', '.join(axis.fields)}, {how}")
+    most = max(chunk.runs for chunk in plan.chunks)
+    lines.append(
+        f"  {plan.num_groups} static groups, {len(plan.chunks)} chunks of at most {most} runs, path {plan.path}"
+    )
+    return lines
+
+
+def result_lines(folder: SweepFolder) -> list[str]:
+    import numpy as np
+
+    from ..sweep.schema import STATUS
+
+    codes = folder.dataset()["status"].values
+    counts = ", ".join(f"{int(np.sum(codes == code))} {status.label}" for code, status in enumerate(STATUS))
+    return [f"{folder.plan.num_runs} runs: {counts}", f"stored in {folder.root} (xarray.open_zarr: {folder.data_path})"]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def progress_line() -> Callable[[int, int], None]:
+    """Progress with rate and estimate: one line that changes on a terminal, a line every ten seconds elsewhere."""
+    begin, first, last = time.monotonic(), None, float("-inf")
+
+    def show(done: int, total: int) -> None:
+        nonlocal first, last
+        now = time.monotonic()
+        first = done if first is None else first
+        if not sys.stderr.isatty() and now - last < 10 and done < total:
+            return
+        last = now
+        rate = (done - first) / max(now - begin, 1e-9)
+        text = f"{done} of {total} runs ({100 * done / total:.1f} %)"
+        if rate > 0 and done < total:
+            from ..sweep.status import duration
+
+            text += f", {rate:.3g} a second, about {duration((total - done) / rate)} left"
+        end = "\n" if done == total or not sys.stderr.isatty() else ""
+        print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end=end, file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,124 @@
+"""`train_batch`: any number of runs that differ in numbers only, trained side by side and reduced on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..core.errors import IclearnError
+from ..core.recipe import Recipe
+from . import fused
+from .advance import State, advance_sampled
+from .choose import Setup, prepare
+from .lanes import Lanes, can_trace, lane_of, program_of, stack_lanes, traced_lanes, with_number
+from .reductions import STATUS_CODES as STATUS_CODES
+from .reductions import reduce_curves, sample_steps
+from .scalars import Sizes, sizes_of, spans_of, train_written, write_out
+
+Path = Literal["auto", "plain", "written", "fused"]
+
+
+def train_batch(
+    recipe: Recipe,
+    numbers: Mapping[str, np.ndarray],
+    *,
+    levels: np.ndarray | None = None,
+    samples: int = 256,
+    curve: bool = False,
+    path: Path = "auto",
+) -> dict[str, np.ndarray]:
+    """Train one run for each entry of `numbers` and return what `reductions.reduce_curves` keeps of it.
+
+    Args:
+        recipe: what the runs have in common.
+        numbers: fields (``seed``, ``init__scale``, ``task__covariance__parameters`` …) with an entry for every run.
+        levels: (run, level) heights at which theory expects plateaus, decreasing.
+        samples: losses looked at, evenly spread over the run.
+        curve: return these losses too.
+        path: ``plain`` vmaps the engines, ``written`` writes the step of small reduced models out number by number,
+            ``fused`` does that in one kernel on a GPU; ``auto`` takes the fastest that fits. They agree to rounding.
+    """
+    if recipe.optimiser.rule == "flow":
+        raise IclearnError("flows choose their own steps and cannot be trained side by side: use rule gd")
+    count = check_numbers(numbers)
+    steps = sample_steps(recipe.steps, samples)
+    first = with_number(recipe, numbers, 0)
+    setup = prepare(first)
+    chosen, sizes = choose_path(first, setup, path)
+    if can_trace(first, setup, tuple(numbers)):
+        # the base must not depend on which runs are in this batch, or every batch would be compiled anew
+        lanes, minimum = traced_lanes(recipe, setup, numbers)
+        curves = _curves(lanes, steps, recipe, chosen, sizes, first)
+    else:
+        curves, minimum = _curves_one_by_one([with_number(recipe, numbers, i) for i in range(count)], steps)
+    found = reduce_curves(
+        curves, jnp.asarray(steps), jnp.asarray(minimum), None if levels is None else jnp.asarray(levels, curves.dtype)
+    )
+    if curve:
+        found = {**found, "curve": curves}
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def check_numbers(numbers: Mapping[str, np.ndarray]) -> int:
+    """How many runs these numbers describe."""
+    counts = {name: len(values) for name, values in numbers.items()}
+    if not counts or len(set(counts.values())) != 1 or 0 in counts.values():
+        raise IclearnError(f"numbers need one entry for every run, the same count for each field, not {counts}")
+    return next(iter(counts.values()))
+
+
+def choose_path(recipe: Recipe, setup: Setup, path: Path) -> tuple[str, Sizes | None]:
+    """Which way runs like this one are trained, and the sizes of the written-out step if that is it."""
+    sizes = sizes_of(setup.task, setup.model, setup.engine, recipe.optimiser.rule)
+    if path == "plain" or (path == "auto" and sizes is None):
+        return "plain", None
+    if sizes is None:
+        raise IclearnError(
+            f"path {path} is for gradient descent on small linear models (reduced, or under infinitely many prompts) "
+            "with isotropic tasks: use path plain or auto"
+        )
+    if path == "fused" and not fused.available():
+        raise IclearnError("path fused needs a GPU: use path written or auto")
+    return ("fused" if path == "fused" or (path == "auto" and fused.available()) else "written"), sizes
+
+
+def _curves(
+    lanes: Lanes, steps: np.ndarray, recipe: Recipe, path: str, sizes: Sizes | None, first: Recipe
+) -> Float[Array, "run sample"]:
+    if sizes is None:
+        return train_plain(lanes, jnp.asarray(np.append(steps, recipe.steps)))
+    covariance = first.task.covariance  # type: ignore[attr-defined]
+    rotate = not sizes.full and (covariance.rotate or covariance.shape == "matrix")
+    written = write_out(lanes, sizes, rotate)
+    train = fused.train_fused if path == "fused" else train_written
+    return train(written, spans_of(steps, recipe.steps))[0].T
+
+
+@eqx.filter_jit
+def train_plain(lanes: Lanes, marks: Int[Array, " mark"]) -> Float[Array, "run sample"]:
+    """The one loop, vmapped over lanes: losses at all marks but the last."""
+
+    def one(lane: Lanes) -> Array:
+        state = State(lane.model, lane.optimiser, marks[0])
+        return advance_sampled(lane.engine, state, lane.hyper, lane.key, marks)[1]
+
+    return jax.vmap(one)(lanes)
+
+
+def _curves_one_by_one(recipes: list[Recipe], steps: np.ndarray) -> tuple[Float[Array, "run sample"], np.ndarray]:
+    """Any recipes: each prepared alone, those that share a program trained together."""
+    groups: dict[object, list[int]] = {}
+    for index, recipe in enumerate(recipes):
+        groups.setdefault(program_of(recipe, lane_of(recipe, prepare(recipe))), []).append(index)
+    curves, minimum = np.zeros((len(recipes), len(steps))), np.zeros(len(recipes))
+    for members in groups.values():
+        lanes, least = stack_lanes([recipes[i] for i in members])
+        found = train_plain(lanes, jnp.asarray(np.append(steps, recipes[0].steps)))
+        curves[members], minimum[members] = np.asarray(found), least
+    return jnp.asarray(curves, recipes[0].dtype), minimum

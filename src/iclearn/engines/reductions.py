@@ -1,0 +1,135 @@
+"""What is kept of a run that is one of a million: a few numbers, computed on the device from its sampled loss curve.
+
+Everything here is a function of the loss at the steps that `sample_steps` names, whoever trained the run: alone,
+vmapped, or in a fused kernel.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+STATUS_CODES = {"finished": 0, "converged": 1, "diverged": 2}
+BLOW_UP = 1e6  # a loss this many times the first one is a divergence, not a fluctuation
+CONVERGED = 1e-4  # share of the initial excess over the known minimum that counts as none
+NEAR = 0.1  # a curve dwells at a level while it is within this share of the gap to the next one
+SLOW = 0.1  # without theory: a plateau falls at most this share of the curve's mean speed
+SETTLED = 0.02  # what is this close to the end (share of the whole fall) is the floor, not a plateau
+MOST = 8  # plateaus without theory that are kept
+
+
+def sample_steps(steps: int, samples: int) -> Int[np.ndarray, " sample"]:
+    """Steps at which the loss of a run is sampled: evenly spaced from 0, and the last step, at most samples + 1.
+
+    >>> sample_steps(11, 4)
+    array([ 0,  3,  6,  9, 10])
+    """
+    stride = max(1, -(-(steps - 1) // max(1, samples)))
+    marks = np.arange(0, steps, stride)
+    return marks if marks[-1] == steps - 1 else np.append(marks, steps - 1)
+
+
+def run_status(
+    curve: Float[Array, " sample"], steps: Int[Array, " sample"], minimum: Float[Array, ""]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """The code of how a run ended (STATUS_CODES), and the sampled step at which it diverged or its last one."""
+    bad = ~jnp.isfinite(curve) | (curve > BLOW_UP * jnp.maximum(curve[0], 1e-300))
+    at_rest = curve[-1] - minimum <= CONVERGED * jnp.maximum(curve[0] - minimum, 0)  # false where it is not known
+    code = jnp.where(bad.any(), 2, jnp.where(at_rest, 1, 0)).astype(jnp.int8)
+    return code, jnp.where(bad.any(), steps[jnp.argmax(bad)], steps[-1] + 1)
+
+
+def crossings(
+    curve: Float[Array, " sample"], steps: Int[Array, " sample"], levels: Float[Array, " level"]
+) -> Float[Array, " drop"]:
+    """The first step at which the loss is below half way from each level to the next; NaN where it never is."""
+
+    def one(height: Array) -> Array:
+        below = curve < height
+        last = jnp.argmax(below)
+        first = jnp.maximum(last - 1, 0)
+        share = jnp.where(last > 0, (curve[first] - height) / (curve[first] - curve[last]), 0.0)
+        found = steps[first] + share * (steps[last] - steps[first])
+        return jnp.where(below.any(), found, jnp.nan)
+
+    return jax.vmap(one)((levels[:-1] + levels[1:]) / 2)
+
+
+def dwells(
+    curve: Float[Array, " sample"], steps: Int[Array, " sample"], levels: Float[Array, " level"]
+) -> Float[Array, " level"]:
+    """Steps spent near each level: within NEAR of the gap to its neighbour on that side."""
+    gaps = levels[:-1] - levels[1:]
+    above = jnp.concatenate([gaps[:1], gaps]) * NEAR
+    below = jnp.concatenate([gaps, gaps[-1:]]) * NEAR
+    width = jnp.diff(steps, append=steps[-1:] + 1)
+    near = (curve[None] <= (levels + above)[:, None]) & (curve[None] >= (levels - below)[:, None])
+    return jnp.sum(jnp.where(near, width[None], 0), axis=1).astype(curve.dtype)
+
+
+def plateaus(curve: Float[Array, " sample"], steps: Int[Array, " sample"]) -> dict[str, Array]:
+    """Stretches in which the curve falls at most SLOW times as fast as on average, before it settles.
+
+    A quick look for many runs, in the order of time, the first MOST of them; `probes.find_plateaus` is the careful
+    one, for a single curve.
+    """
+    size = curve.shape[0]
+    lowest = jnp.min(curve)
+    fall = jnp.maximum(curve[0] - lowest, jnp.finfo(curve.dtype).tiny)
+    settled = curve[1:] <= lowest + SETTLED * fall
+    slope = (curve[:-1] - curve[1:]) / jnp.diff(steps)
+    slow = (slope <= SLOW * fall / (steps[-1] - steps[0])) & ~settled
+    begins = slow & ~jnp.concatenate([jnp.zeros(1, bool), slow[:-1]])
+    number = jnp.where(slow, jnp.cumsum(begins) - 1, size)  # of the stretch each interval belongs to
+    count = jnp.sum(begins)
+
+    def one(index: Array) -> tuple[Array, Array, Array]:
+        inside = number == index
+        first, last = jnp.argmax(inside), size - 2 - jnp.argmax(inside[::-1])
+        here = index < count
+        length = jnp.where(here, steps[last + 1] - steps[first], jnp.nan)
+        middle = (first + last + 1) // 2
+        return jnp.where(here, curve[middle], jnp.nan), jnp.where(here, steps[first], jnp.nan), length
+
+    height, start, length = jax.vmap(one)(jnp.arange(MOST))
+    return {"plateau_count": count, "plateau_height": height, "plateau_start": start, "plateau_steps": length}
+
+
+@jax.jit
+def reduce_curves(
+    curves: Float[Array, "run sample"],
+    steps: Int[Array, " sample"],
+    minimum: Float[Array, " run"],
+    levels: Float[Array, "run level"] | None = None,
+) -> dict[str, Array]:
+    """The reductions of every run.
+
+    Args:
+        curves: losses at `steps`.
+        minimum: the least loss each run could reach (NaN where it is not known).
+        levels: heights at which theory expects plateaus, decreasing; then `crossing_step` and `dwell_steps` say when
+            the run passed and how long it stayed. Without them plateaus are looked for (`plateaus`).
+    """
+
+    def one(curve: Array, least: Array, heights: Array | None) -> dict[str, Array]:
+        code, step = run_status(curve, steps, least)
+        found = {
+            "first_loss": curve[0],
+            "final_loss": curve[-1],
+            "minimum": least,
+            "status": code,
+            "status_step": step,
+            **plateaus(curve, steps),
+        }
+        if heights is not None:
+            found |= {
+                "crossing_step": crossings(curve, steps, heights),
+                "dwell_steps": dwells(curve, steps, heights),
+            }
+        return found
+
+    if levels is None:
+        return jax.vmap(lambda c, m: one(c, m, None))(curves, minimum)
+    return jax.vmap(one)(curves, minimum, levels)
