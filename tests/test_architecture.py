@@ -15,6 +15,7 @@ LAYER = {
     "theory": 3,
     "probes": 3,
     "store": 4,
+    "llm": 4,
     "sweep": 5,
     "papers": 6,
     "report": 7,

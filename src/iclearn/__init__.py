@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .models.spec import Attention
     from .store.files import dataset_from, read_npz, weights_from
     from .store.runs import Store, recipe_of
+    from .sweep.api import sweep
     from .tasks.covariance import Covariance
     from .tasks.given import GivenData
     from .tasks.regression import LinearRegression
@@ -49,6 +50,7 @@ _HOME = {
     "dataset_from": "store.files",
     "read_npz": "store.files",
     "weights_from": "store.files",
+    "sweep": "sweep.api",
     "Covariance": "tasks.covariance",
     "GivenData": "tasks.given",
     "LinearRegression": "tasks.regression",
@@ -75,13 +77,15 @@ __all__ = [
     "read_npz",
     "recipe_of",
     "simulate",
+    "sweep",
     "weights_from",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        return globals().get(name, found)  # `sweep` is a package that can be called, and is here once imported
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

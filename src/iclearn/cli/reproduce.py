@@ -62,7 +62,7 @@ LLM_FLAGS = ("stsb", "pairs", "model", "shots", "features", "read", "dtype", "ba
 def run(argv: Sequence[str]) -> int:
     args = parse(ReproduceArgs, argv, "iclearn reproduce")
     if args.device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[args.device]
+        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[args.device]
     from ..papers.reproduce import collect, default_seeds, load_paper, paper_options, read_json
 
     paper = load_paper(args.paper)
@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
 
     given = {name: getattr(args, name) for name in LLM_FLAGS} | {"shared_shots": args.shared_shots or None}
     options = paper_options(paper, given, out, draw_only=args.draw_only, device=args.device)
-    seeds = default_seeds(paper) if args.seeds is None else args.seeds
+    seeds = default_seeds(paper, out if args.draw_only else None) if args.seeds is None else args.seeds
     with status_line() as say, Drawing(out) as draw:
         results = collect(
             paper, args.figures, out, seeds=seeds, draw_only=args.draw_only, workers=args.workers, progress=say,

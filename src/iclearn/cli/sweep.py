@@ -58,7 +58,7 @@ class SweepArgs:
 def run(argv: Sequence[str]) -> int:
     args = parse(SweepArgs, argv, "iclearn sweep")
     if args.device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda"}[args.device]
+        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[args.device]
     if args.what == "status":
         return show_status(args)
     if args.folder is not None:
@@ -112,7 +112,7 @@ def shipped(args: SweepArgs) -> int:
     from ..papers.sweeps import Options, paper_of, plan_of
 
     options = Options(
-        args.preset, args.workers, args.cluster, args.chunk, args.path, args.retries, progress_line(), say
+        args.preset, args.chunk, args.path, args.workers, args.cluster, args.retries, progress_line(), say
     )
     if args.dry_run:
         print("\n".join(plan_lines(plan_of(args.what, options))))

@@ -18,6 +18,11 @@ import jax
 # run is an explicit choice in the Recipe.
 jax.config.update("jax_enable_x64", True)
 
+# Our matrix products are tiny: trying out kernels for them costs a GPU program most of its time to compile, and gains
+# nothing. A user's own choice stands. (Read when the backend starts, with the first array.)
+if "xla_gpu_autotune_level" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
+
 CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
 
 
@@ -51,6 +56,21 @@ def _use_compile_cache() -> None:
 
 
 _use_compile_cache()
+
+
+@contextmanager
+def small_work() -> Iterator[jax.Device]:
+    """Where programs of many tiny steps run: the CPU, also where an accelerator is the default.
+
+    One run of an exact engine is a chain of products of a few hundred numbers; a GPU takes longer to start each than a
+    CPU to finish it.
+    """
+    try:
+        device = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
+        device = jax.devices()[0]
+    with jax.default_device(device):
+        yield device
 
 
 @dataclass(eq=False)

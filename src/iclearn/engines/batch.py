@@ -19,7 +19,7 @@ from .choose import Setup, prepare
 from .lanes import Lanes, can_trace, lane_of, program_of, stack_lanes, traced_lanes, with_number
 from .reductions import STATUS_CODES as STATUS_CODES
 from .reductions import reduce_curves, sample_steps
-from .scalars import Sizes, sizes_of, spans_of, train_written, write_out
+from .scalars import Sizes, lengths_of, sizes_of, train_written, write_out
 
 Path = Literal["auto", "plain", "written", "fused"]
 
@@ -97,7 +97,7 @@ def _curves(
     rotate = not sizes.full and (covariance.rotate or covariance.shape == "matrix")
     written = write_out(lanes, sizes, rotate)
     train = fused.train_fused if path == "fused" else train_written
-    return train(written, spans_of(steps, recipe.steps))[0].T
+    return train(written, jnp.asarray(lengths_of(steps, recipe.steps)))[0].T
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .scalars import Written, written_step
 
@@ -25,7 +25,7 @@ def available() -> bool:
 
 @eqx.filter_jit
 def train_fused(
-    written: Written, spans: tuple[tuple[int, int], ...], *, interpret: bool = False, block: int = BLOCK
+    written: Written, lengths: Int[Array, " sample"], *, interpret: bool = False, block: int = BLOCK
 ) -> tuple[Float[Array, "sample run"], Float[Array, "weight run"]]:
     """As `scalars.train_written`, in one kernel. `interpret` runs it without a GPU, slowly, for tests."""
     from jax.experimental import pallas as pl
@@ -33,26 +33,22 @@ def train_fused(
 
     num_weights, runs = written.weights.shape
     num_numbers = written.numbers.shape[0]
-    samples = sum(count for count, _ in spans)
+    samples = lengths.shape[0]
     padded = -(-runs // block) * block
     fill = ((0, 0), (0, padded - runs))
     weights, numbers = (jnp.pad(a, fill, mode="edge") for a in (written.weights, written.numbers))
     keep_numbers = not written.sizes.full  # moments are too many for registers: read again, from the cache
 
-    def kernel(weights_ref: Any, numbers_ref: Any, curve_ref: Any, final_ref: Any) -> None:
+    def kernel(lengths_ref: Any, weights_ref: Any, numbers_ref: Any, curve_ref: Any, final_ref: Any) -> None:
         held = [numbers_ref[i, :] for i in range(num_numbers)] if keep_numbers else None
         step, loss = written_step(written.sizes, lambda i: numbers_ref[i, :] if held is None else held[i])
-        w = tuple(weights_ref[i, :] for i in range(num_weights))
-        first = 0
-        for count, length in spans:
 
-            def segment(index: Array, now: tuple, length: int = length) -> tuple:
-                curve_ref[index, :] = loss(now)
-                return jax.lax.fori_loop(0, length, lambda _, x: step(x), now)
+        def segment(index: Array, now: tuple[Array, ...]) -> tuple[Array, ...]:
+            curve_ref[index, :] = loss(now)
+            return jax.lax.fori_loop(0, lengths_ref[index], lambda _, w: step(w), now)
 
-            w = jax.lax.fori_loop(first, first + count, segment, w)
-            first += count
-        for i, row in enumerate(w):
+        start = tuple(weights_ref[i, :] for i in range(num_weights))
+        for i, row in enumerate(jax.lax.fori_loop(0, samples, segment, start)):
             final_ref[i, :] = row
 
     def columns(rows: int) -> Any:
@@ -65,9 +61,9 @@ def train_fused(
             jax.ShapeDtypeStruct((num_weights, padded), weights.dtype),
         ),
         grid=(padded // block,),
-        in_specs=[columns(num_weights), columns(num_numbers)],
+        in_specs=[pl.BlockSpec((samples,), lambda i: (0,)), columns(num_weights), columns(num_numbers)],
         out_specs=(columns(samples), columns(num_weights)),
         interpret=interpret,
         compiler_params=None if interpret else triton.CompilerParams(num_warps=max(1, block // 32), num_stages=1),
-    )(weights, numbers)
+    )(lengths, weights, numbers)
     return curve[:, :runs], final[:, :runs]

@@ -57,10 +57,14 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
 
 
 class FreshEngine(AbstractEngine[AbstractModel]):
-    """New prompts at every step, drawn inside the compiled loop and never stored."""
+    """New prompts at every step, drawn inside the compiled loop and never stored.
+
+    `numbers` are the fields of the task that are only numbers: tasks that differ in them share a program.
+    """
 
     tests: tuple[Batch | FeatureBatch, ...]
     seed: Array
+    numbers: dict[str, Array]
     task: AbstractTask = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
@@ -70,7 +74,8 @@ class FreshEngine(AbstractEngine[AbstractModel]):
         return True
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
-        return batch_loss(model, self.task.fresh(self.seed, key, self.batch_size, self.dtype))
+        task = self.task.unchecked(**self.numbers)
+        return batch_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
 
     def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
         losses = [batch_loss(model, test) for test in self.tests]
@@ -89,7 +94,10 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
                 "fresh prompts at every step need a batch size; without one, give a number of prompts or "
                 "choose a model with a closed-form population loss"
             )
-        return FreshEngine(tests, jnp.asarray(seed), task, batch_size, jnp.dtype(dtype).name)
+        numbers = task.numbers()
+        blank = task.unchecked(**dict.fromkeys(numbers, 0.0))  # what a program must not depend on
+        traced = {name: jnp.asarray(value, jnp.float64) for name, value in numbers.items()}
+        return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
     contexts = task.context_len if task.prefixes else 0
     return SamplesEngine(task.source(seed, dtype).everything(contexts), tests, batch_size)
 

@@ -15,13 +15,13 @@ The same expressions run as an XLA loop and inside a Pallas kernel (`fused`), an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from ..models.attention import MergedAttention, SeparateAttention
 from ..models.reduced import ConvSum, ReducedMerged, ReducedSeparate
@@ -241,31 +241,20 @@ def written_step(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callabl
     return step, loss
 
 
-def spans_of(steps: Sequence[int], end: int) -> tuple[tuple[int, int], ...]:
-    """Sampled steps as (how many segments, steps of each): equal spans together."""
-    marks = [*map(int, steps), end]
-    spans: list[tuple[int, int]] = []
-    for begin, stop in pairwise(marks):
-        if spans and spans[-1][1] == stop - begin:
-            spans[-1] = (spans[-1][0] + 1, stop - begin)
-        else:
-            spans.append((1, stop - begin))
-    return tuple(spans)
+def lengths_of(steps: Int[np.ndarray, " sample"], end: int) -> Int[np.ndarray, " sample"]:
+    """Steps from each sampled one to the next, and from the last to the end of the run."""
+    return np.diff(np.append(steps, end)).astype(np.int32)
 
 
 @eqx.filter_jit
 def train_written(
-    written: Written, spans: tuple[tuple[int, int], ...]
+    written: Written, lengths: Int[Array, " sample"]
 ) -> tuple[Float[Array, "sample run"], Float[Array, "weight run"]]:
-    """The loss at the start of every span, and the final weights: the written-out step in an XLA loop."""
+    """The loss at every sampled step, and the final weights: the written-out step in an XLA loop."""
     step, loss = written_step(written.sizes, lambda i: written.numbers[i])
-    w = tuple(written.weights)
-    curves = []
-    for count, length in spans:
 
-        def segment(now: tuple, _: None, length: int = length) -> tuple[tuple, Array]:
-            return jax.lax.fori_loop(0, length, lambda _, x: step(x), now), loss(now)
+    def segment(now: tuple[Array, ...], length: Array) -> tuple[tuple[Array, ...], Array]:
+        return jax.lax.fori_loop(0, length, lambda _, x: step(x), now), loss(now)
 
-        w, curve = jax.lax.scan(segment, w, None, length=count)
-        curves.append(curve)
-    return jnp.concatenate(curves), jnp.stack(w)
+    final, curve = jax.lax.scan(segment, tuple(written.weights), lengths)
+    return curve, jnp.stack(final)

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from .. import __version__
-from ..core.backend import compile_meter
+from ..core.backend import compile_meter, small_work
 from ..core.prompt import Dataset
 from ..core.recipe import Recipe
 from ..core.status import Status
@@ -81,7 +81,13 @@ def simulate(
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds = time.perf_counter() - begin
-        state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
+        if setup.engine_name == "samples":
+            device = jax.devices()[0]
+            state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
+        else:
+            with small_work() as device:
+                setup = _moved(setup, device)
+                state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
     times = {
         "wall_seconds": time.perf_counter() - begin + spent,
         "setup_seconds": setup_seconds,
@@ -89,7 +95,16 @@ def simulate(
         "programs_compiled": compiling.programs,
         "compile_cache_hits": compiling.cache_hits,
     }
-    return finished_trace(recipe, setup, log, state, bad_step, {**identity, **times})
+    places = {"device": str(device.device_kind), "platform": device.platform}
+    return finished_trace(recipe, setup, log, state, bad_step, {**identity, **times, **places})
+
+
+def _moved(setup: Setup, device: jax.Device) -> Setup:
+    """The same starting point on another device; where it is there already, nothing is copied."""
+    if jax.default_backend() == device.platform:
+        return setup
+    arrays, rest = eqx.partition(setup, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, device), rest)
 
 
 def finished_trace(

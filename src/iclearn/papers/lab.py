@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
 import resource
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -17,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import IclearnError
 from ..core.recipe import Recipe
+from ..core.status import Status
 from ..core.trace import Trace
+from ..engines.many import simulate_many
 from ..store.runs import Store
 
 if TYPE_CHECKING:
@@ -72,6 +76,17 @@ class Lab:
         self.progress = progress
         self.options = options
         self.facts = Facts()
+        self._locks: dict[str, threading.Lock] = {}
+
+    def page(self, progress: Callable[[str], None] | None) -> Lab:
+        """The same lab with a page of facts of its own, for a figure collected beside others."""
+        other = copy.copy(self)
+        other.facts, other.progress = Facts(), progress
+        return other
+
+    def only_once(self, name: str) -> threading.Lock:
+        """Held while `name` is computed, so that figures collected side by side do not compute it twice."""
+        return self._locks.setdefault(name, threading.Lock())
 
     @property
     def seeds(self) -> range:
@@ -86,17 +101,19 @@ class Lab:
         """The traces of these recipes, in order: stored ones reused, the others simulated side by side."""
         begin = time.perf_counter()
         done = 0
+        self._train_together([r for r in recipes if r.engine == "samples"])
 
         def one(recipe: Recipe) -> Trace:
             nonlocal done
-            trace = self.store.get(recipe)
-            if trace is not None:
-                self.facts.reused += 1
-            elif self.offline:
-                raise IclearnError(f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only")
-            else:
-                trace = self.store.run(recipe)
-                self.facts.simulated_seconds += trace.provenance["wall_seconds"]
+            with self.only_once(recipe.hash):
+                trace = self.store.get(recipe)
+                if trace is not None:
+                    self.facts.reused += 1
+                elif self.offline:
+                    raise IclearnError(f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only")
+                else:
+                    trace = self.store.run(recipe)
+                    self.facts.simulated_seconds += trace.provenance["wall_seconds"]
             done += 1
             self.say(f"{done}/{len(recipes)} runs")
             return trace
@@ -116,6 +133,20 @@ class Lab:
         self._note(begin)
         return traces
 
+    def _train_together(self, recipes: Sequence[Recipe]) -> None:
+        """On an accelerator, runs on sampled prompts train side by side in one program; a CPU has no room for that."""
+        import jax
+
+        if self.offline or len(recipes) < 2 or jax.default_backend() == "cpu":
+            return
+        with self.only_once(f"group of {recipes[0].hash}"):
+            missing = [recipe for recipe in recipes if self.store.get(recipe) is None]
+            for recipe, trace in zip(missing, simulate_many(missing), strict=True):
+                if trace.status is not Status.DIVERGED:
+                    trace.save(self.store.path(recipe))
+                self.facts.simulated_seconds += trace.provenance["wall_seconds"]
+                self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
+
     def dataset(self, name: str, parameters: dict[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
         """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""
         import xarray as xr
@@ -124,23 +155,24 @@ class Lab:
         text = json.dumps(parameters, sort_keys=True)
         digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
         path = self.root / "data" / f"{name}-{digest}.zarr"
-        if path.is_dir():
-            self.facts.reused += 1
-            found = xr.open_zarr(path, consolidated=False).load()
-        elif self.offline:
-            raise IclearnError(f"dataset {name} is not stored yet: reproduce once without --draw-only")
-        else:
-            self.say(name)
-            found = storable(compute()).assign_attrs(parameters=text)
-            temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                found.to_zarr(temporary, mode="w", consolidated=False)
-                os.rename(temporary, path)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-            found = xr.open_zarr(path, consolidated=False).load()
-            self.facts.simulated_seconds += time.perf_counter() - begin
+        with self.only_once(path.name):
+            if path.is_dir():
+                self.facts.reused += 1
+                found = xr.open_zarr(path, consolidated=False).load()
+            elif self.offline:
+                raise IclearnError(f"dataset {name} is not stored yet: reproduce once without --draw-only")
+            else:
+                self.say(name)
+                found = storable(compute()).assign_attrs(parameters=text)
+                temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    found.to_zarr(temporary, mode="w", consolidated=False)
+                    os.rename(temporary, path)
+                finally:
+                    shutil.rmtree(temporary, ignore_errors=True)
+                found = xr.open_zarr(path, consolidated=False).load()
+                self.facts.simulated_seconds += time.perf_counter() - begin
         self.facts.datasets.append(path.name)
         self.facts.content.append(digest_of(found))
         self._note(begin)
@@ -150,11 +182,6 @@ class Lab:
         self.facts.seconds += time.perf_counter() - begin
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.facts.peak_memory_mb = max(self.facts.peak_memory_mb, kilobytes / 1024)
-
-    def fresh_facts(self) -> Facts:
-        """Hand over the facts noted so far and begin a new page."""
-        facts, self.facts = self.facts, Facts()
-        return facts
 
 
 def digest_of(data: xr.Dataset) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +42,10 @@ def _package(name: str) -> Any:
     return importlib.import_module(f".{name.replace('-', '_')}", __package__)
 
 
-def default_seeds(paper: Paper) -> int:
-    return getattr(_package(paper.id), "SEEDS", SEEDS)
+def default_seeds(paper: Paper, out: Path | None = None) -> int:
+    """The seeds of a paper when none are asked for; given a folder, those its stored options were run with."""
+    kept = read_json(out / "options.json", {}) if out is not None else {}
+    return kept.get("seeds", getattr(_package(paper.id), "SEEDS", SEEDS))
 
 
 def paper_options(
@@ -89,19 +93,29 @@ def collect(
     chosen = [paper.figure(name) for name in figures] or list(paper.figures)
     lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options)
     if options is not None:
-        write_json(out / "options.json", asdict(options))
-    results = []
-    for figure in chosen:
-        lab.progress = None if progress is None else lambda text, f=figure: progress(f.id, text)
+        write_json(out / "options.json", asdict(options) | {"seeds": seeds})
+
+    def one(figure: Figure) -> FigureResult:
+        page = lab.page(None if progress is None else functools.partial(progress, figure.id))
         begin = time.perf_counter()
-        data = figure.collect(lab)
+        data = figure.collect(page)
         verdicts = figure.judge(paper.id, data)
-        facts = {**asdict(lab.fresh_facts()), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
-        results.append(FigureResult(figure, data, verdicts, facts))
-        _remember(paper, results[-1], out)
-        if each is not None:
-            each(results[-1])
+        facts = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
+        return FigureResult(figure, data, verdicts, facts)
+
+    results = []
+    with ThreadPoolExecutor(side_by_side(lab)) as pool:
+        for result in pool.map(one, chosen):
+            results.append(result)
+            _remember(paper, result, out)
+            if each is not None:
+                each(result)
     return results
+
+
+def side_by_side(lab: Lab) -> int:
+    """Figures collected at a time: programs compile beside each other where there are cores for it."""
+    return 1 if lab.options is not None else max(1, lab.workers // 4)
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:

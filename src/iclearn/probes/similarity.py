@@ -6,6 +6,7 @@ are linear in the cubic features (ŷ = β̂ᵀ W x_q).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +83,26 @@ def _root(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
 
 def compare(model_a: AbstractModel, model_b: AbstractModel, batch: Batch) -> Similarity:
     """Distance between two models over the prompts of a batch (weighted as the batch weighs them)."""
-    predictions, sensitivities, cosines = map(np.asarray, _per_prompt(model_a, model_b, batch))
+    return _summary(_per_prompt(model_a, model_b, batch), batch)
+
+
+def compare_all(models: Sequence[AbstractModel], reference: AbstractModel, batch: Batch) -> list[Similarity]:
+    """`compare` of each of several models of one shape with the same other one, in one program."""
+    arrays, rest = zip(*(eqx.partition(model, eqx.is_array) for model in models), strict=True)
+    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *arrays)
+    found = [np.asarray(values) for values in _per_model(stacked, rest[0], reference, batch)]
+    return [_summary(tuple(values[i] for values in found), batch) for i in range(len(models))]
+
+
+@eqx.filter_jit
+def _per_model(
+    stacked: AbstractModel, rest: AbstractModel, reference: AbstractModel, batch: Batch
+) -> tuple[Array, ...]:
+    return jax.lax.map(lambda arrays: _per_prompt(eqx.combine(arrays, rest), reference, batch), stacked)
+
+
+def _summary(per_prompt: tuple[Array, ...], batch: Batch) -> Similarity:
+    predictions, sensitivities, cosines = map(np.asarray, per_prompt)
     if not (np.isfinite(predictions).all() and np.isfinite(sensitivities).all()):
         raise IclearnError("a model predicted NaN or infinity: its weights have diverged")
     weight = np.asarray(batch.weight, float)

@@ -14,7 +14,7 @@ from ..core.errors import IclearnError
 from ..core.prompt import Batch
 from ..models.base import AbstractModel
 from .reading import finite
-from .similarity import compare
+from .similarity import compare_all
 
 
 def similarity_over_training(
@@ -28,7 +28,7 @@ def similarity_over_training(
     """
     if len(models) != len(records):
         raise IclearnError(f"{len(models)} models were given for {len(records)} records")
-    rows = [asdict(compare(model, reference, batch)) for model in models]
+    rows = [asdict(found) for found in compare_all(models, reference, batch)]
     names = [name for name in rows[0] if name != "num_prompts"]
     return xr.Dataset(
         {name: ("record", np.array([row[name] for row in rows])) for name in names}, {"record": np.asarray(records)}

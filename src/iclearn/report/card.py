@@ -78,9 +78,12 @@ def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict
             "seeds": noted["seeds"],
             "seeds_used": sorted({r["seed"] for r in recipes}),
             "runs": len(recipes),
-            "data": sorted({_data_sentence(r["task"]) for r in recipes})
+            "data": noted.get("data")
+            or sorted({_data_sentence(r["task"]) for r in recipes})
             or ["computed in closed form or drawn on the fly"],
-            "splits": sorted({_split_sentence(r["task"]) for r in recipes}) or ["none: nothing is held out"],
+            "splits": noted.get("splits")
+            or sorted({_split_sentence(r["task"]) for r in recipes})
+            or ["none: nothing is held out"],
             "content_hash": hashlib.sha256(content.encode()).hexdigest(),
             "simulated_seconds": noted["simulated_seconds"],
             "total_seconds": noted["total_seconds"],

@@ -72,6 +72,10 @@ class AbstractTask(Spec):
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         """`batch_size` new prompts, for training that never sees one twice."""
 
+    def numbers(self) -> dict[str, Any]:
+        """Fields that `fresh` reads as numbers only and that may therefore be traced."""
+        return {}
+
     @property
     @abstractmethod
     def tests(self) -> tuple[str, ...]:

@@ -84,6 +84,10 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         if self.prior_covariance is not None:
             self.prior_covariance.values(self.dim)
 
+    def numbers(self) -> dict[str, Any]:
+        mean = {} if self.prior_mean is None else {"prior_mean": self.prior_mean}
+        return {"noise": self.noise, **mean}
+
     @property
     def tests(self) -> tuple[str, ...]:
         return (IN_WEIGHT, IN_CONTEXT) if self.test_prompts else ()
@@ -140,7 +144,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         return raw.corrected(centre=self.centre, whiten=whiten) if self.centre or whiten else raw
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
-        drawn = self.replace(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
+        drawn = self.unchecked(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
         drawn = eqx.tree_at(lambda s: s.key, drawn, key)
         return drawn.everything(self.context_len if self.prefixes else 0)
 

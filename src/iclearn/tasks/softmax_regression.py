@@ -77,6 +77,9 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
     def prefixes(self) -> bool:  # type: ignore[override]
         return False
 
+    def numbers(self) -> dict[str, Any]:
+        return {"scale": self.scale}
+
     @property
     def tests(self) -> tuple[str, ...]:
         return (EVALUATION,) if self.test_prompts else ()
@@ -93,7 +96,7 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         return DocumentSource(
             key=stream(seed, f"data.{which}"),
             factor=None if white else self.covariance.factor(self.dim, stream(seed, "covariance")),
-            radius=jnp.asarray(np.float64(self.scale)),
+            radius=jnp.asarray(self.scale, jnp.float64),
             dim=self.dim,
             words=self.context_len,
             query_words=0 if self.in_sample else self.out_dim,
@@ -103,7 +106,7 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         )
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch[Document]:
-        drawn = self.replace(num_prompts=batch_size).source(seed, dtype)
+        drawn = self.unchecked(num_prompts=batch_size).source(seed, dtype)
         return drawn.draw(key, batch_size, 1 / batch_size)
 
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
@@ -180,7 +183,8 @@ def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Arra
         uniform = jnp.maximum(lowest, fraction * (np.float32(1) - lowest) + lowest)
         return (np.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform)).reshape(shape)
 
-    return shaped(words[0]), shaped(words[1])
+    # The barrier keeps the compiler from drawing them again in everything that reads them.
+    return jax.lax.optimization_barrier((shaped(words[0]), shaped(words[1])))
 
 
 def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:

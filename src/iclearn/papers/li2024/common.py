@@ -66,14 +66,15 @@ def train(lab: Lab, groups: Sequence[Sequence[Recipe]]) -> list[list[Trace]]:
     """The stored traces of groups of repetitions; what is not stored is trained, a group in one vmapped program."""
 
     def one(group: Sequence[Recipe]) -> None:
-        missing = [r for r in group if lab.store.get(r) is None]
-        if not missing or lab.offline:
-            return
-        for r, trace in zip(missing, simulate_many(missing), strict=True):
-            if trace.status is not Status.DIVERGED:
-                trace.save(lab.store.path(r))
-            lab.facts.simulated_seconds += trace.provenance["wall_seconds"]
-            lab.facts.reused -= 1  # the look-up below finds it, but it was made now
+        with lab.only_once(f"group of {group[0].hash}"):
+            missing = [r for r in group if lab.store.get(r) is None]
+            if not missing or lab.offline:
+                return
+            for r, trace in zip(missing, simulate_many(missing), strict=True):
+                if trace.status is not Status.DIVERGED:
+                    trace.save(lab.store.path(r))
+                lab.facts.simulated_seconds += trace.provenance["wall_seconds"]
+                lab.facts.reused -= 1  # the look-up below finds it, but it was made now
         task = group[0].task
         lab.say(f"trained {len(missing)} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 import xarray as xr
+from jaxtyping import Array, Float
 
+from ...core.backend import small_work
 from ...core.recipe import Init, Optimiser, Recipe, Record
 from ...core.trace import Trace
-from ...engines.gram import gram_form
+from ...engines.gram import GramForm, gram_form
 from ...engines.simulate import simulate
 from ...models.lsa import LSA, LSATogether
 from ...store.runs import recipe_of
@@ -87,18 +93,42 @@ def online_runs(lab: Lab) -> dict[float, list[Trace]]:
 
 def member_losses(trace: Trace, record: int = -1) -> np.ndarray:
     """The exact loss of every member at one record: nothing is sampled, so nothing but the seed varies."""
+    weights = {name: weight[None] for name, weight in trace.weights(record).items()}
+    return _losses_of(trace, weights)[0]
+
+
+def losses_over_training(trace: Trace) -> np.ndarray:
+    """The exact losses at every record: (record, member)."""
+    names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
+    return _losses_of(trace, {name.removeprefix("weight_"): trace.data[name].values for name in names})
+
+
+def _losses_of(trace: Trace, weights: dict[str, np.ndarray]) -> np.ndarray:
     recipe = recipe_of(trace)
     task, spec = recipe.task, recipe.model
     assert isinstance(task, LinearRegression)
     assert isinstance(spec, LSATogether)
-    return group_losses(task, spec, trace.weights(record))
+    return group_losses(task, spec, weights)
 
 
 def group_losses(task: LinearRegression, spec: LSATogether, weights: dict[str, np.ndarray]) -> np.ndarray:
-    form = gram_form(task, 0, "float64")
-    group = spec.rebuild(task.dim, {name: np.asarray(weight, float) for name, weight in weights.items()})
-    tables = group.coefficients()
-    return np.array([float(form(tables[:, i : i + 1])) for i in range(tables.shape[1])])
+    """Exact losses (record, member) of weights with a leading axis of records."""
+    with small_work():
+        return np.asarray(_losses(_form(task), spec, {n: np.asarray(w, float) for n, w in weights.items()}))
+
+
+@functools.lru_cache(maxsize=64)
+def _form(task: LinearRegression) -> GramForm:
+    return gram_form(task, 0, "float64")
+
+
+@eqx.filter_jit
+def _losses(form: GramForm, spec: LSATogether, weights: dict[str, Array]) -> Float[Array, "record member"]:
+    def at(record: dict[str, Array]) -> Array:
+        tables = spec.rebuild(form.root.shape[0], record).coefficients()
+        return jax.vmap(lambda column: form(column[:, None]), in_axes=1)(tables)
+
+    return jax.lax.map(at, weights)
 
 
 def train_exactly(task: LinearRegression, members: Sequence[LSA], *, seed: int = 0) -> tuple[np.ndarray, Any]:
@@ -117,7 +147,7 @@ def train_exactly(task: LinearRegression, members: Sequence[LSA], *, seed: int =
         )
         weights = simulate(recipe, weights=weights).weights()
     assert weights is not None
-    return group_losses(task, spec, weights), weights
+    return group_losses(task, spec, {name: weight[None] for name, weight in weights.items()})[0], weights
 
 
 def exact_losses(
@@ -126,7 +156,8 @@ def exact_losses(
     """Losses after exact training on each task, stored: (axis, member)."""
 
     def compute() -> xr.Dataset:
-        table = np.stack([train_exactly(task, members)[0] for task in tasks.values()])
+        with ThreadPoolExecutor(lab.workers) as pool:
+            table = np.stack(list(pool.map(lambda task: train_exactly(task, members)[0], tasks.values())))
         return xr.Dataset({"loss": ((axis, "member"), table)}, {axis: list(tasks)})
 
     parameters = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -21,9 +23,12 @@ def collect(lab: Lab) -> Data:
     contexts = exact_losses(
         lab, "context", "context", {float(c): paper_task(NORM, context=c) for c in CONTEXTS}, (YQ, LSA(1), LSA(DIM))
     )
-    rows = [
-        exact_losses(lab, "dim", "dim", {float(d): paper_task(NORM, dim=d)}, (YQ, LSA(1), LSA(d))).values for d in DIMS
-    ]
+
+    def of_dim(d: int) -> np.ndarray:
+        return exact_losses(lab, "dim", "dim", {float(d): paper_task(NORM, dim=d)}, (YQ, LSA(1), LSA(d))).values
+
+    with ThreadPoolExecutor(lab.workers) as pool:
+        rows = list(pool.map(of_dim, DIMS))
     return {"contexts": contexts.values, "dims": np.concatenate(rows)}
 
 

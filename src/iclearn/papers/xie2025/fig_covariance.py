@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -59,7 +61,8 @@ def case_task(name: str) -> LinearRegression:
 
 def collect(lab: Lab) -> Data:
     def compute() -> xr.Dataset:
-        losses = [train_exactly(case_task(name), (YQ, LSA(DIM)))[0] for name in CASES]
+        with ThreadPoolExecutor(lab.workers) as pool:
+            losses = list(pool.map(lambda name: train_exactly(case_task(name), (YQ, LSA(DIM)))[0], CASES))
         return xr.Dataset({"loss": (("case", "member"), np.stack(losses))})
 
     parameters = {"tasks": [case_task(name).to_dict() for name in CASES], "stages": STAGES}

@@ -26,6 +26,7 @@ from .common import (
     YQ,
     exact_twin,
     law_of,
+    losses_over_training,
     member_losses,
     online_recipe,
     online_runs,
@@ -67,7 +68,7 @@ def _paths(traces: list[Trace]) -> xr.Dataset:
     for trace in traces:
         records = trace.data["record"].values
         paths = {n: trace.data[f"weight_{n}"].values.astype(float) for n in ("p", "q", "guess")}
-        losses = np.stack([member_losses(trace, i) for i in range(len(records))])
+        losses = losses_over_training(trace)
         tables: list[xr.Dataset] = []
         for name in SHOWN:
             index = NAMES.index(name)
@@ -96,7 +97,7 @@ def _large(slow: list[Trace], fast: list[Trace]) -> xr.Dataset:
         both = []
         for name, trace in zip(("slow", "fast"), pair, strict=True):
             records = trace.data["record"].values
-            losses = [member_losses(trace, i)[0] for i in range(len(records))]
+            losses = losses_over_training(trace)[:, 0]
             guess = trace.data["weight_guess"].values[:, 0].astype(float)
             table = {f"{name}_loss": ("record", losses), f"{name}_guess": (("record", "input"), guess)}
             both.append(xr.Dataset(table, {"record": records}).interp(record=GRID))

@@ -1,0 +1,244 @@
+"""The experiment of xie2025, section 5.3: a language model scores sentence pairs, with and without an initial guess."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.errors import IclearnError
+from .answers import check_readable
+from .ask import LanguageModel, ask
+from .cache import ReplyCache
+from .conditions import Condition, Guesser
+from .extra import need
+from .features import StaticEmbeddings, stored_features
+from .guess import BATCH, EPOCHS, LEARNING_RATE, Head, train_head
+from .load import DTYPES, identity_of, load_model
+from .prompts import Shot, build_prompt
+from .streams import generator
+from .stsb import Pair, load_split
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+POOL = 500  # training rows kept for shots; the guess model never sees them
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `iclearn reproduce xie2025-llm` is given.
+
+    Args:
+        stsb: folder of the original STS-Benchmark files, or a hub id.
+        pairs: how many pairs of the dev split are scored, drawn once, the same for every condition.
+        model: ``smollm2``, ``llama3.1-8b``, ``qwen2.5-7b``, a GGUF file, a folder, a hub id, or a server's URL.
+        shots: scored examples in a prompt.
+        features: what the guess model reads: ``static`` embeddings, or the language model's ``hidden`` states.
+        read: answers as the expectation over the ``scale``'s tokens, or parsed from ``text``.
+        shared_shots: the same shots for every pair (one prefix, computed once) instead of fresh ones.
+        server_model: the model's name on the server.
+    """
+
+    stsb: str
+    pairs: int = 200
+    model: str = "smollm2"
+    shots: int = 10
+    features: str = "static"
+    read: str = "scale"
+    dtype: str = "float32"
+    batch_size: int = 16
+    shared_shots: bool = False
+    server_model: str | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, least in (("pairs", 3), ("shots", 0), ("batch_size", 1)):
+            if getattr(self, name) < least:
+                raise IclearnError(f"--{name.replace('_', '-')} must be at least {least}, not {getattr(self, name)}")
+        for name, allowed in (("features", ("static", "hidden")), ("read", ("scale", "text")), ("dtype", DTYPES)):
+            if getattr(self, name) not in allowed:
+                raise IclearnError(f"--{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Options:
+        """Options from those that were given; the benchmark is needed."""
+        if given.get("stsb") is None:
+            raise IclearnError(
+                "name the STS-Benchmark: --stsb DIR, the folder with sts-train.csv and sts-dev.csv, "
+                "or a hub id such as mteb/stsbenchmark-sts"
+            )
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if name in known and value is not None})
+
+
+class Experiment:
+    """Data, guess models and prompts for given options. The language model is loaded when a reply is missing.
+
+    Args:
+        options: what to do.
+        folder: where replies, features and guess models are kept.
+    """
+
+    def __init__(self, options: Options, folder: str | Path) -> None:
+        self.options, self.folder = options, Path(folder)
+        self.train, self.dev = load_split(options.stsb, "train"), load_split(options.stsb, "dev")
+        if options.pairs > len(self.dev.pairs):
+            raise IclearnError(f"--pairs {options.pairs}, but the dev split has {len(self.dev.pairs)}")
+        if options.shots > POOL:
+            raise IclearnError(f"--shots {options.shots}, but only {POOL} training pairs are kept for shots")
+        self.rows = np.sort(generator(0, "pairs").permutation(len(self.dev.pairs))[: options.pairs])
+        self.model_identity = identity_of(options.model, options.dtype, options.server_model)
+        self._loaded: LanguageModel | None = None
+        self.embedder: Any = StaticEmbeddings() if options.features == "static" else _Hidden(self)
+        self.guesser = lru_cache(maxsize=None)(self._guesser)
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that determines the results, as plain values."""
+        probe = build_prompt([Shot(Pair("a", "b", 1.0), 1.0)], Pair("c", "d", 1.0), 1.0)
+        return {
+            "data": [self.train.digest, self.dev.digest],
+            "pairs": self.options.pairs,
+            "model": self.model_identity,
+            "features": self.embedder.identity,
+            "head": [LEARNING_RATE, EPOCHS, BATCH, POOL],
+            "read": self.options.read,
+            "shared_shots": self.options.shared_shots,
+            "prompt": hashlib.sha256(probe.encode()).hexdigest()[:16],
+        }
+
+    def model(self) -> LanguageModel:
+        if self._loaded is None:
+            o = self.options
+            self._loaded = load_model(
+                o.model, dtype=o.dtype, device=o.device, batch_size=o.batch_size, server_model=o.server_model
+            )
+        return self._loaded
+
+    @property
+    def device(self) -> str:
+        """Where replies were computed; empty when all were known already."""
+        return self._loaded.device if self._loaded is not None else ""
+
+    @cached_property
+    def features(self) -> dict[str, np.ndarray]:
+        return {
+            split.name: stored_features(self.embedder, split.pairs, split.digest, self.folder)
+            for split in (self.train, self.dev)
+        }
+
+    def pool(self, seed: int) -> np.ndarray:
+        """Rows of the training split that shots are drawn from."""
+        return generator(seed, "pool").permutation(len(self.train.pairs))[:POOL]
+
+    def head(self, seed: int) -> Head:
+        """The guess model of a seed, trained on the rows outside the pool; kept as safetensors."""
+        said = f"{self.embedder.identity} {self.train.digest} {seed} {self.parameters()['head']}"
+        path = self.folder / f"guess-{hashlib.sha256(said.encode()).hexdigest()[:16]}.safetensors"
+        if path.is_file():
+            return Head.load(path)
+        rows = np.setdiff1d(np.arange(len(self.train.pairs)), self.pool(seed))
+        head = train_head(self.features["train"][rows], self.train.scores[rows], seed=seed)
+        head.save(path)
+        return head
+
+    def _guesser(self, seed: int) -> Guesser:
+        head = self.head(seed)
+        trained = {name: head(values) for name, values in self.features.items()}
+        scores = {split.name: split.scores for split in (self.train, self.dev)}
+        rows = np.setdiff1d(np.arange(len(self.train.pairs)), self.pool(seed))
+        return Guesser(
+            seed,
+            float(self.train.scores[rows].mean()),
+            lambda split, row: float(trained[split][row]),
+            lambda split, row: float(scores[split][row]),
+        )
+
+    def prompts(self, seed: int, how: Condition, shots: int) -> tuple[list[str], np.ndarray]:
+        """The prompts of a condition, one for each pair, and the guesses in them (NaN for none).
+
+        A pair sees the same shots in every condition, and the first of them when there are fewer.
+        """
+        guesser, pool = self.guesser(seed), self.pool(seed)
+        prompts, guesses = [], []
+        for row in map(int, self.rows):
+            order = generator(seed, "shots", 0 if self.options.shared_shots else row).permutation(POOL)[:shots]
+            shown = [
+                Shot(self.train.pairs[r], guesser.guess(how, "train", r) if how.in_shots else None)
+                for r in map(int, pool[order])
+            ]
+            guess = guesser.guess(how, "dev", row)
+            prompts.append(build_prompt(shown, self.dev.pairs[row], guess))
+            guesses.append(np.nan if guess is None else guess)
+        return prompts, np.array(guesses)
+
+    def run(
+        self,
+        seeds: Sequence[int],
+        conditions: Sequence[Condition],
+        shot_counts: Sequence[int],
+        say: Callable[[str], None] = lambda text: None,
+    ) -> xr.Dataset:
+        """Answers, likeliest marks and guesses of every pair: dims seed, shots, condition, pair.
+
+        An answer that holds no number counts as the training mean; `unread` says how many do.
+        """
+        xr = need("xarray")
+        cache = ReplyCache(self.folder, self.model_identity)
+        shape = (len(seeds), len(shot_counts), len(conditions), len(self.rows))
+        answer, mark, guess = np.empty(shape), np.empty(shape), np.empty(shape)
+        unread, done, total = 0, 0, answer[..., 0].size
+        read: Any = self.options.read
+        try:
+            for place in np.ndindex(shape[:3]):
+                seed, shots, how = seeds[place[0]], shot_counts[place[1]], conditions[place[2]]
+                done += 1
+                begin = f"{done}/{total}: {how.title}, {shots} shots"
+                prompts, guess[place] = self.prompts(seed, how, shots)
+                replies = ask(
+                    self.model, prompts, cache, read=read,
+                    progress=lambda n, of, begin=begin: say(f"{begin}, {n}/{of} prompts"),
+                )  # fmt: skip
+                check_readable(replies)
+                values = np.array([reply.value for reply in replies])
+                unread += int(np.isnan(values).sum())
+                answer[place] = np.where(np.isnan(values), self.guesser(seed).mean, values)
+                mark[place] = [reply.mark for reply in replies]
+        finally:
+            cache.close()
+        dims = ("seed", "shots", "condition", "pair")
+        return xr.Dataset(
+            {
+                "answer": (dims, answer),
+                "mark": (dims, mark),
+                "guess": (dims, guess),
+                "score": ("pair", self.dev.scores[self.rows]),
+            },
+            coords={
+                "seed": list(seeds),
+                "shots": list(shot_counts),
+                "condition": [how.id for how in conditions],
+                "pair": self.rows,
+            },
+            attrs={"model": self.model_identity, "device": self.device, "unread": unread},
+        )
+
+
+class _Hidden:
+    """The language model's own hidden states as an embedder, loaded when first used."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self.identity = f"hidden states of {experiment.model_identity}"
+
+    def embed(self, sentences: Sequence[str]) -> np.ndarray:
+        model = self._experiment.model()
+        embed = getattr(model, "embed", None)
+        if embed is None:
+            raise IclearnError("a server gives no hidden states: use --features static")
+        return embed(sentences)
