@@ -21,6 +21,8 @@ from .reductions import STATUS_CODES as STATUS_CODES
 from .reductions import reduce_curves, sample_steps
 from .scalars import Sizes, lengths_of, sizes_of, train_written, write_out
 
+QUICK_TO_COMPILE = 300  # products of a step up to which an XLA program of them compiles in seconds
+
 Path = Literal["auto", "plain", "written", "fused"]
 
 
@@ -85,7 +87,11 @@ def choose_path(recipe: Recipe, setup: Setup, path: Path) -> tuple[str, Sizes | 
         )
     if path == "fused" and not fused.available():
         raise IclearnError("path fused needs a GPU: use path written or auto")
-    return ("fused" if path == "fused" or (path == "auto" and fused.available()) else "written"), sizes
+    if path == "fused" or (path == "auto" and fused.available()):
+        return "fused", sizes
+    if path == "auto" and sizes.products > QUICK_TO_COMPILE:
+        return "plain", None
+    return "written", sizes
 
 
 def _curves(

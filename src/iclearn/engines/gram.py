@@ -80,5 +80,5 @@ def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "t
     return jax.tree.map(lambda a: a.astype(dtype), form)
 
 
-def gram_engine(task: AbstractTask, seed: int, dtype: Any) -> GramEngine:
+def gram_engine(task: AbstractTask, seed: int | Array, dtype: Any) -> GramEngine:
     return GramEngine(gram_form(task, seed, dtype), tuple(gram_form(task, seed, dtype, which) for which in task.tests))

@@ -86,7 +86,7 @@ def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
     full = isinstance(setup.model, AbstractReducibleModel) and bool(setup.model.zero_blocks())
     if setup.engine_name == "population" and full and "task__prior_mean" in names:
         return False  # a mean that is not zero leads full attention out of the reduced model: each run must be checked
-    return setup.task is recipe.task and all(name in TRACED for name in names)
+    return type(setup.task) is type(recipe.task) and all(name in TRACED for name in names)
 
 
 def traced_lanes(recipe: Recipe, setup: Setup, numbers: Mapping[str, np.ndarray]) -> tuple[Lanes, Float[Array, " run"]]:

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.prompt import Batch, FeatureBatch
+from ..core.sharding import sum_blocks
 from ..models.base import AbstractFeatureModel
 from ..models.features import FeatureMap
 from ..tasks.base import AbstractSource, AbstractTask
@@ -81,20 +82,18 @@ def stream_moments(source: AbstractSource, features: FeatureMap, out_dim: int, c
     """Moments over all blocks of a source; with ``contexts`` > 0 averaged over the prefixes of 1..contexts pairs."""
     zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
 
-    def add(index: Array, total: Moments) -> Moments:
+    def part(index: Array) -> Moments:
         if contexts == 0:
-            part = Moments.of_batch(features, source.block(index))
-        else:
+            return Moments.of_batch(features, source.block(index))
 
-            def add_prefix(context: Array, sums: Moments) -> Moments:
-                one = Moments.of_batch(features, source.prefix_block(index, context))
-                return jax.tree.map(jnp.add, sums, one)
+        def add_prefix(context: Array, sums: Moments) -> Moments:
+            one = Moments.of_batch(features, source.prefix_block(index, context))
+            return jax.tree.map(jnp.add, sums, one)
 
-            part = jax.lax.fori_loop(1, contexts + 1, add_prefix, zero)
-            part = jax.tree.map(lambda a: a / contexts, part)
-        return jax.tree.map(jnp.add, total, part)
+        total = jax.lax.fori_loop(1, contexts + 1, add_prefix, zero)
+        return jax.tree.map(lambda a: a / contexts, total)
 
-    return jax.lax.fori_loop(0, source.num_blocks, add, zero)
+    return sum_blocks(part, source.num_blocks, zero)
 
 
 class MomentsEngine(AbstractEngine[AbstractFeatureModel]):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, FeatureBatch
 from ..core.rng import stream
+from ..core.sharding import spread_prompts
 from ..models.base import AbstractFeatureModel, AbstractModel
 from ..tasks.base import AbstractTask
 from .base import AbstractEngine
@@ -33,6 +34,7 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
 
     train: Batch | FeatureBatch
     tests: tuple[Batch | FeatureBatch, ...]
+    num_prompts: int = eqx.field(static=True)  # without those that fill up the devices
     batch_size: int | None = eqx.field(static=True)
 
     @property
@@ -42,10 +44,9 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         if self.batch_size is None:
             return batch_loss(model, self.train)
-        total = self.train.weight.shape[0]
-        rows = jax.random.randint(key, (self.batch_size,), 0, total)
+        rows = jax.random.randint(key, (self.batch_size,), 0, self.num_prompts)
         chosen = jax.tree.map(lambda a: a[rows], self.train)
-        weight = chosen.weight * (total / self.batch_size)
+        weight = chosen.weight * (self.num_prompts / self.batch_size)
         return batch_loss(model, eqx.tree_at(lambda b: b.weight, chosen, weight))
 
     def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
@@ -99,7 +100,9 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
         traced = {name: jnp.asarray(value, jnp.float64) for name, value in numbers.items()}
         return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
     contexts = task.context_len if task.prefixes else 0
-    return SamplesEngine(task.source(seed, dtype).everything(contexts), tests, batch_size)
+    train = task.source(seed, dtype).everything(contexts)
+    count = train.weight.shape[0]
+    return SamplesEngine(spread_prompts(train, count), tests, count, batch_size)
 
 
 def step_key(seed: int | Array) -> Key[Array, ""]:

@@ -101,7 +101,7 @@ def simulate(
 
 def _moved(setup: Setup, device: jax.Device) -> Setup:
     """The same starting point on another device; where it is there already, nothing is copied."""
-    if jax.default_backend() == device.platform:
+    if jax.default_backend() == device.platform and jax.device_count() == 1:
         return setup
     arrays, rest = eqx.partition(setup, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, device), rest)

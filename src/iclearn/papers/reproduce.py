@@ -115,7 +115,7 @@ def collect(
 
 def side_by_side(lab: Lab) -> int:
     """Figures collected at a time: programs compile beside each other where there are cores for it."""
-    return 1 if lab.options is not None else max(1, lab.workers // 4)
+    return 1 if lab.options is not None else max(1, lab.workers // 2)
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:

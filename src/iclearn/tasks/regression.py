@@ -15,6 +15,7 @@ from ..core.errors import IclearnError
 from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
 from ..core.recipe import whole
 from ..core.rng import normal, standard_normals, stream
+from ..core.sharding import sum_blocks
 from .base import AbstractSource, AbstractTask
 from .covariance import Covariance
 from .population import LabelLaw
@@ -235,18 +236,15 @@ class RegressionSource(AbstractSource):
     def corrected(self, *, centre: bool, whiten: bool) -> RegressionSource:
         """The same prompts, centred and whitened: one pass over all blocks for the empirical moments."""
 
-        def add(index: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        def part(index: Array) -> tuple[Array, Array, Array]:
             x, u = self._standard(index)
             keep = self._valid(index)
             x, u = x.astype(jnp.float64), (u * keep[:, None, None]).astype(jnp.float64)
-            return (
-                sums[0] + jnp.einsum("b,bti->ti", keep.astype(jnp.float64), x),
-                sums[1] + u.sum(0),
-                sums[2] + jnp.einsum("bio,bjo->oij", u, u),
-            )
+            of_x = jnp.einsum("b,bti->ti", keep.astype(jnp.float64), x)
+            return of_x, u.sum(0), jnp.einsum("bio,bjo->oij", u, u)
 
         start = (jnp.zeros_like(self.x_mean), jnp.zeros_like(self.w_mean), jnp.zeros_like(self.w_whitener))
-        x_sum, w_sum, ww_sum = jax.lax.fori_loop(0, self.num_blocks, add, start)
+        x_sum, w_sum, ww_sum = sum_blocks(part, self.num_blocks, start)
         new = self
         if centre:
             new = eqx.tree_at(lambda s: s.x_mean, new, x_sum / self.num_prompts)

@@ -28,7 +28,7 @@ SAMPLED = (4, 8, 16, 31, 64, 200)
 SHORT = tuple(n for n in LENGTHS if n <= CONTEXT // 2)
 LONG = tuple(n for n in LENGTHS if n >= CONTEXT)
 TEST_PROMPTS = 5000
-PROMPTS = {"merged": 5000, "separate": 20_000}
+PROMPTS = {"merged": 5000, "separate": 10_000}
 STEPS = {"merged": 2501, "separate": 40001}
 TRAINING = ("prefixes", "fixed")
 
@@ -261,7 +261,7 @@ FIGURE = Figure(
         Claim(
             "heights", "Its plateaus are at (19) with means over the context lengths: tr Λ − Σ λ_d ⟨g⟩²/⟨g² a_d⟩.",
             ", ".join(f"{level:.4f}" for level in prefix_levels(True)[:-1]),
-            "4 standard errors of the mean over seeds (P = 20000)", heights, source="theory",
+            "4 standard errors of the mean over seeds (P = 10000)", heights, source="theory",
         ),
         Claim(
             "shorter_contexts", "On contexts of up to half the length, training on all prefixes is closer to the optimum (11) of the test length than training on whole prompts.",
@@ -289,7 +289,7 @@ FIGURE = Figure(
     ),
     setup="""task: as fig1 and fig3; the loss is a mean over the prefixes of 1..31 pairs and the next token as query (--vary_len)
 sum over tokens divided by their number, n + 1
-merged H=8, P=5000 and P=∞, init 1e-6, lr 0.1, 2501 steps; separate H=5 R=1, P=20000, init 0.04, lr 0.2, 40001 steps
+merged H=8, P=5000 and P=∞, init 1e-6, lr 0.1, 2501 steps; separate H=5 R=1, P=10000, init 0.04, lr 0.2, 40001 steps
 the same with whole prompts of 31 pairs; for the last curve lr 0.001, 6001 steps without the division
 test: population loss of the trained W at 4..200 pairs; full models (P=5000) on 5000 fresh prompts""",
     cost="40 s on 2 cores",

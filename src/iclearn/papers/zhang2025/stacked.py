@@ -12,7 +12,7 @@ from ..lab import Lab
 from .common import CONTEXT, GAIN, basis, draw_levels, eigenvalues, levels, public_task, separate_recipe
 
 README_STEPS = 20001
-STEPS = 60_001
+STEPS = 45_001
 LR = 0.02
 
 
@@ -104,7 +104,7 @@ FIGURE = Figure(
             "measured / predicted = 1", "5 %, at least 80 % of runs", explained, source="ours",
         ),
     ),
-    setup="""D=8, N=31, λ ∝ d, P=∞, separate attention H=9, R=4, init 5e-3, lr 0.02, 60001 steps
+    setup="""D=8, N=31, λ ∝ d, P=∞, separate attention H=9, R=4, init 5e-3, lr 0.02, 45001 steps
 per_head: k, q ~ N(0, init²/(R·9)), v ~ N(0, init²); stacked: k, q ~ N(0, init²/(H·R·9)), v ~ N(0, init²/(H·81))""",
     cost="30 s on 2 cores",
 )  # fmt: skip
