@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .core.status import Status
     from .core.trace import Trace
     from .engines.simulate import simulate
+    from .models.lsa import LSA
     from .models.spec import Attention
     from .store.files import dataset_from, read_npz, weights_from
     from .store.runs import Store, recipe_of
@@ -44,6 +45,7 @@ _HOME = {
     "Status": "core.status",
     "Trace": "core.trace",
     "simulate": "engines.simulate",
+    "LSA": "models.lsa",
     "Attention": "models.spec",
     "Store": "store.runs",
     "recipe_of": "store.runs",
@@ -57,6 +59,7 @@ _HOME = {
 }
 
 __all__ = [
+    "LSA",
     "Arrays",
     "Attention",
     "Covariance",

@@ -134,3 +134,18 @@ def test_unknown_names_say_what_there_is(tmp_path):
 
 def test_measured_values_read_well():
     assert short({"a": 0.123456, "b": [1, 2.0]}) == "a: 0.1235, b: [1, 2]"
+
+
+def test_figures_collected_by_processes_of_their_own_are_the_same(tmp_path):
+    """With cores to spare each figure has a process; verdicts, facts and data are those of one process."""
+    paper = load_paper("zhang2025")
+    names = ["landscape", "fig2"]
+    apart = collect(paper, names, tmp_path / "apart", seeds=1, workers=4)
+    together = collect(paper, names, tmp_path / "together", seeds=1, workers=1)
+    assert [r.figure.id for r in apart] == names
+    plain_verdicts = [[v.to_dict() for v in r.verdicts] for r in together]
+    assert [[v.to_dict() for v in r.verdicts] for r in apart] == plain_verdicts
+    facts = [json.loads((tmp_path / name / "facts.json").read_text()) for name in ("apart", "together")]
+    for figure in names:
+        assert facts[0][figure]["content"] == facts[1][figure]["content"]
+        assert facts[0][figure]["simulated_seconds"] > 0.1  # the cost of the process that computed, not of the look-up

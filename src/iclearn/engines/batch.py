@@ -21,7 +21,7 @@ from .reductions import STATUS_CODES as STATUS_CODES
 from .reductions import reduce_curves, sample_steps
 from .scalars import Sizes, lengths_of, sizes_of, train_written, write_out
 
-QUICK_TO_COMPILE = 300  # products of a step up to which an XLA program of them compiles in seconds
+QUICK_TO_COMPILE = {"fused": 600, "written": 300}  # products of a step; beyond, compiling takes a minute and more
 
 Path = Literal["auto", "plain", "written", "fused"]
 
@@ -87,11 +87,11 @@ def choose_path(recipe: Recipe, setup: Setup, path: Path) -> tuple[str, Sizes | 
         )
     if path == "fused" and not fused.available():
         raise IclearnError("path fused needs a GPU: use path written or auto")
-    if path == "fused" or (path == "auto" and fused.available()):
-        return "fused", sizes
-    if path == "auto" and sizes.products > QUICK_TO_COMPILE:
+    gpu = fused.available()
+    too_long = sizes.products > QUICK_TO_COMPILE["fused" if gpu else "written"]
+    if path == "auto" and (too_long or (sizes.full and not gpu)):  # on a CPU a product with the moments is one call
         return "plain", None
-    return "written", sizes
+    return ("fused" if path == "fused" or (path == "auto" and gpu) else "written"), sizes
 
 
 def _curves(

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError
-from ..models.base import AbstractFeatureModel
 from ..tasks.base import AbstractTask
 from ..tasks.gram_moments import context_moments
-from .base import AbstractEngine, average
-from .moments import Moments, quadratic
+from .base import average
+from .moments import AbstractForm, Moments, MomentsEngine, quadratic
 
 
-class GramForm(eqx.Module):
+class GramForm(AbstractForm):
     """Moments of the features u ⊗ x_q, kept in their Kronecker form: those of u against the task in whitened inputs."""
 
     moments: Moments
@@ -43,28 +41,6 @@ class GramForm(eqx.Module):
         return dim * apart.minimum()
 
 
-class GramEngine(AbstractEngine[AbstractFeatureModel]):
-    """Exact training of linear self-attention on infinitely many prompts."""
-
-    train: GramForm
-    tests: tuple[GramForm, ...]
-
-    @property
-    def stochastic(self) -> bool:
-        return False
-
-    def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
-        return self.train(model.coefficients())
-
-    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
-        coefficients = model.coefficients()
-        losses = [test(coefficients) for test in self.tests]
-        return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
-
-    def minimum(self) -> Any:
-        return self.train.minimum()
-
-
 def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> GramForm:
     """The exact loss of every linear self-attention on this task, for any task with Gaussian inputs and one output."""
     if task.out_dim != 1:
@@ -80,5 +56,7 @@ def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "t
     return jax.tree.map(lambda a: a.astype(dtype), form)
 
 
-def gram_engine(task: AbstractTask, seed: int | Array, dtype: Any) -> GramEngine:
-    return GramEngine(gram_form(task, seed, dtype), tuple(gram_form(task, seed, dtype, which) for which in task.tests))
+def gram_engine(task: AbstractTask, seed: int | Array, dtype: Any) -> MomentsEngine:
+    """Exact training of linear self-attention on infinitely many prompts."""
+    tests = tuple(gram_form(task, seed, dtype, which) for which in task.tests)
+    return MomentsEngine(gram_form(task, seed, dtype), tests)

@@ -7,6 +7,7 @@ section 3). The moments are streamed over blocks of prompts in bounded memory; a
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
@@ -44,7 +45,18 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, A
     return value, 2 * jnp.sum(tangents[0] * (product - cross)) / t.shape[1]
 
 
-class Moments(eqx.Module):
+class AbstractForm(eqx.Module):
+    """A quadratic form of a model's coefficients: its loss."""
+
+    @abstractmethod
+    def __call__(self, coefficients: Float[Array, "feature output"]) -> Float[Array, ""]: ...
+
+    @abstractmethod
+    def minimum(self) -> Any:
+        """The loss of the best coefficients, reachable or not by a model of few heads."""
+
+
+class Moments(AbstractForm):
     """Second moments of features and targets over a set of prompts. Additive: sums of parts are wholes."""
 
     second: Float[Array, "feature feature"]
@@ -97,10 +109,13 @@ def stream_moments(source: AbstractSource, features: FeatureMap, out_dim: int, c
 
 
 class MomentsEngine(AbstractEngine[AbstractFeatureModel]):
-    """Exact full-batch training of a linear model on a fixed set of prompts, test losses included."""
+    """Exact full-batch training of a linear model whose loss is a quadratic form, test losses included.
 
-    train: Moments
-    tests: tuple[Moments, ...]
+    The form holds the moments of a fixed set of prompts, or of all prompts where they are known (`gram`).
+    """
+
+    train: AbstractForm
+    tests: tuple[AbstractForm, ...]
 
     @property
     def stochastic(self) -> bool:
@@ -110,10 +125,9 @@ class MomentsEngine(AbstractEngine[AbstractFeatureModel]):
         return self.train(model.coefficients())
 
     def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
-        if not self.tests:
-            return jnp.zeros((0,), self.train.constant.dtype)
         coefficients = model.coefficients()
-        return jnp.stack([test(coefficients) for test in self.tests])
+        losses = [test(coefficients) for test in self.tests]
+        return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
 
     def minimum(self) -> Any:
         return self.train.minimum()

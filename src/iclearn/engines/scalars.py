@@ -27,7 +27,7 @@ from ..models.attention import MergedAttention, SeparateAttention
 from ..models.reduced import ConvSum, ReducedMerged, ReducedSeparate
 from ..tasks.base import AbstractTask
 from .lanes import Lanes
-from .moments import MomentsEngine
+from .moments import Moments, MomentsEngine
 from .population import PopulationEngine
 
 MAX_WEIGHTS = 160  # vectors a lane keeps; beyond, registers run out and the plain path is as good
@@ -88,7 +88,7 @@ def sizes_of(task: AbstractTask, model: Any, engine: Any, rule: str) -> Sizes | 
         )
         if not laws_like_identity:
             return None
-    elif not isinstance(engine, MomentsEngine):
+    elif not isinstance(engine, MomentsEngine) or not isinstance(engine.train, Moments):
         return None
     reduced = isinstance(model, ReducedSeparate | ReducedMerged | ConvSum)
     if not reduced and not (population and isinstance(model, SeparateAttention | MergedAttention)):

@@ -8,11 +8,11 @@ import json
 import os
 import resource
 import shutil
-import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
 from ..engines.many import simulate_many
+from ..store.locks import held
 from ..store.runs import Store
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ class Lab:
         self.progress = progress
         self.options = options
         self.facts = Facts()
-        self._locks: dict[str, threading.Lock] = {}
 
     def page(self, progress: Callable[[str], None] | None) -> Lab:
         """The same lab with a page of facts of its own, for a figure collected beside others."""
@@ -84,9 +84,14 @@ class Lab:
         other.facts, other.progress = Facts(), progress
         return other
 
-    def only_once(self, name: str) -> threading.Lock:
+    @contextmanager
+    def only_once(self, name: str) -> Iterator[None]:
         """Held while `name` is computed, so that figures collected side by side do not compute it twice."""
-        return self._locks.setdefault(name, threading.Lock())
+        if self.offline:
+            yield
+            return
+        with held(self.root / ".locks" / hashlib.sha256(name.encode()).hexdigest()[:16]):
+            yield
 
     @property
     def seeds(self) -> range:
@@ -146,6 +151,11 @@ class Lab:
                     trace.save(self.store.path(recipe))
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]
                 self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
+
+    def beside(self, *calls: Callable[[], Any]) -> list[Any]:
+        """The results of several collections, side by side where there are cores for it."""
+        with ThreadPoolExecutor(len(calls) if self.workers > 2 else 1) as pool:
+            return [future.result() for future in [pool.submit(call) for call in calls]]
 
     def dataset(self, name: str, parameters: dict[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
         """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""

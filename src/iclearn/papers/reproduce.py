@@ -7,13 +7,15 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import IclearnError
+from ..store.locks import held
 from .base import Figure, Paper, Verdict
 from .lab import Lab
 
@@ -103,23 +105,52 @@ def collect(
         facts = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
         return FigureResult(figure, data, verdicts, facts)
 
-    results = []
-    with ThreadPoolExecutor(side_by_side(lab)) as pool:
-        for result in pool.map(one, chosen):
-            results.append(result)
-            _remember(paper, result, out)
-            if each is not None:
-                each(result)
-    return results
+    results = {}
+    processes = 1 if draw_only or options is not None or paper.id not in PAPERS else side_by_side(lab.workers)
+    for figure in _collected_apart(paper, chosen, out, seeds, min(processes, len(chosen)), lab.workers):
+        results[figure.id] = one(figure)
+        _remember(paper, results[figure.id], out)
+        if each is not None:
+            each(results[figure.id])
+    return [results[figure.id] for figure in chosen]
 
 
-def side_by_side(lab: Lab) -> int:
-    """Figures collected at a time: programs compile beside each other where there are cores for it."""
-    return 1 if lab.options is not None else max(1, lab.workers // 2)
+def side_by_side(workers: int) -> int:
+    """Figures collected at a time, each by a process of its own: where there are cores for it."""
+    return max(1, workers // 2)
+
+
+def _collected_apart(
+    paper: Paper, figures: Sequence[Figure], out: Path, seeds: int, processes: int, workers: int
+) -> Iterator[Figure]:
+    """The figures, each as soon as its data is in the store; with one process at once, for the caller to collect.
+
+    Processes and not threads, because most of the work is tracing programs, which Python does one at a time. They share
+    an accelerator, so none takes its memory beforehand.
+    """
+    if processes == 1:
+        yield from figures
+        return
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts, here and in the others
+    threads = max(2, workers // processes)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_collect_one, paper.id, figure.id, out, seeds, threads): figure for figure in figures}
+        for done in as_completed(waiting):
+            done.result()
+            yield waiting[done]
+
+
+def _collect_one(paper: str, figure: str, out: Path, seeds: int, workers: int) -> None:
+    collect(load_paper(paper), [figure], out, seeds=seeds, workers=workers)
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
     """Merge one figure's verdicts and facts into the files, in the order of the paper."""
+    with held(out / ".locks" / "verdicts"):
+        _merge(paper, result, out)
+
+
+def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
     order = {figure.id: i for i, figure in enumerate(paper.figures)}
     verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] != result.figure.id]
     verdicts += [v.to_dict() for v in result.verdicts]

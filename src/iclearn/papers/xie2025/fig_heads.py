@@ -33,10 +33,11 @@ SHADES = {0.0: "#56B4E9", 1.0: "#0072B2", 3.0: "#D55E00", 10.0: "#CC79A7"}
 
 
 def collect(lab: Lab) -> Data:
-    exact = exact_losses(
-        lab, "heads", "norm", {m: paper_task(m) for m in NORMS}, [LSA(h) for h in ALL_HEADS]
-    ).assign_coords(member=list(ALL_HEADS))
-    runs = online_runs(lab)
+    tasks = {m: paper_task(m) for m in NORMS}
+    exact, runs = lab.beside(
+        lambda: exact_losses(lab, "heads", "norm", tasks, [LSA(h) for h in ALL_HEADS]), lambda: online_runs(lab)
+    )
+    exact = exact.assign_coords(member=list(ALL_HEADS))
     measured = measured_losses(lab, runs)
 
     def compute() -> xr.Dataset:
