@@ -45,8 +45,8 @@ class SweepArgs:
     """Where to run."""
     retries: int = 2
     """Further attempts on a chunk that failed."""
-    preset: Literal["small", "full"] = "small"
-    """Size of a shipped sweep: small for a CPU, full for a GPU."""
+    preset: Literal["small", "medium", "full"] = "small"
+    """Size of a shipped sweep: small or medium for a CPU, full for a GPU."""
     dry_run: bool = False
     """Print the plan and do nothing."""
     draw_only: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -59,7 +60,7 @@ _use_compile_cache()
 
 
 @contextmanager
-def small_work() -> Iterator[jax.Device]:
+def small_work() -> Iterator[Any]:
     """Where programs of many tiny steps run: the CPU, also where an accelerator is the default.
 
     One run of an exact engine is a chain of products of a few hundred numbers; a GPU takes longer to start each than a

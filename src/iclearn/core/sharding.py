@@ -14,6 +14,7 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
@@ -62,7 +63,7 @@ def spread_prompts(tree: TreeT, num_prompts: int) -> TreeT:
     """
     devices = jax.device_count()
     leaves = jax.tree.leaves(tree)
-    if devices == 1 or num_prompts < _LEAST * devices or any(isinstance(a, jax.core.Tracer) for a in leaves):
+    if devices == 1 or num_prompts < _LEAST * devices or any(isinstance(a, Tracer) for a in leaves):
         return tree
     missing = -num_prompts % devices
     return jax.tree.map(

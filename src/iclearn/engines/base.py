@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -10,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Key
 
 from ..models.base import AbstractModel
@@ -45,9 +47,9 @@ def average(trees: Sequence[TreeT], dtype: Any) -> TreeT:
     """The mean of arrays that lie alike in several trees, in this precision."""
     if len(trees) == 1:
         return jax.tree.map(lambda a: a.astype(dtype), trees[0])
-    return jax.tree.map(lambda *parts: (sum(parts) / len(parts)).astype(dtype), *trees)
+    return jax.tree.map(lambda *parts: (functools.reduce(jnp.add, parts) / len(parts)).astype(dtype), *trees)
 
 
 def numpy_of(array: Array) -> Any:
     """jax.numpy where the array is traced, numpy where it is a number: which compiles nothing."""
-    return jnp if isinstance(array, jax.core.Tracer) else np
+    return jnp if isinstance(array, Tracer) else np

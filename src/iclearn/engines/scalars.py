@@ -106,27 +106,27 @@ def write_out(lanes: Lanes, sizes: Sizes, rotate: bool) -> Written:
     """Lanes (leading axis of runs) as rows of scalars; with `rotate` in the eigenbasis of each run's inputs."""
 
     def one(lane: Lanes) -> tuple[Array, Array]:
-        model, engine = lane.model, lane.engine
+        model, train = lane.model, lane.engine.train  # type: ignore[attr-defined]
         if isinstance(model, SeparateAttention | MergedAttention):
             model = model.reduced()
         twice = 2 * lane.hyper.lr
         dim = sizes.dim
         basis = jnp.eye(dim, dtype=twice.dtype)
         if sizes.full:
-            table = engine.train.second.reshape(dim, dim, dim, dim)  # (j i),(l k): x_j β_i x_l β_k
+            table = train.second.reshape(dim, dim, dim, dim)  # (j i),(l k): x_j β_i x_l β_k
             pairs = pair_indices(dim)
             first, last = jnp.array([p[0] for p in pairs]), jnp.array([p[1] for p in pairs])
             second = table[first[:, None], first[None], last[:, None], last[None]]  # x_j x_l, β_i β_k
-            cross = engine.train.cross.reshape(dim, dim).T  # β_i x_j
+            cross = train.cross.reshape(dim, dim).T  # β_i x_j
             form = jnp.concatenate([twice * cross.ravel(), twice * second.ravel()])
         else:
-            inputs = engine.train.inputs
+            inputs = train.inputs
             if rotate:
                 basis = jnp.linalg.eigh(inputs)[1]
             diagonal = [jnp.einsum("ia,ij,ja->a", basis, m, basis) for m in (
-                engine.train.second[0, :, 0, :], engine.train.cross[0, :, :, 0], inputs)]  # fmt: skip
+                train.second[0, :, 0, :], train.cross[0, :, :, 0], inputs)]  # fmt: skip
             form = jnp.concatenate([twice * diagonal[1], (twice * jnp.outer(diagonal[0], diagonal[2])).ravel()])
-        numbers = jnp.concatenate([jnp.stack([twice, engine.train.constant]), form])
+        numbers = jnp.concatenate([jnp.stack([twice, train.constant]), form])
         if isinstance(model, ReducedMerged):
             turned = jnp.einsum("ja,hji,ib->hba", basis, model.kq, basis)  # U[i, j]
             rows = [model.value.ravel(), turned.ravel()]

@@ -99,7 +99,7 @@ def simulate(
     return finished_trace(recipe, setup, log, state, bad_step, {**identity, **times, **places})
 
 
-def _moved(setup: Setup, device: jax.Device) -> Setup:
+def _moved(setup: Setup, device: Any) -> Setup:
     """The same starting point on another device; where it is there already, nothing is copied."""
     if jax.default_backend() == device.platform and jax.device_count() == 1:
         return setup

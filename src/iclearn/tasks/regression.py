@@ -103,8 +103,9 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def _prior(self, seed: int | Array) -> tuple[Float[Array, "dim output"], Float[Array, "dim dim"]]:
         """Mean and a factor of the covariance of the task vector."""
-        if isinstance(self.prior_mean, jax.Array):  # traced: one run of many
-            mean = jnp.tile(self.prior_mean[:, None], (1, self.out_dim))
+        traced: Any = self.prior_mean
+        if isinstance(traced, jax.Array):  # one run of many
+            mean = jnp.tile(traced[:, None], (1, self.out_dim))
         else:
             fixed = np.zeros(self.dim) if self.prior_mean is None else np.array(self.prior_mean)
             mean = jnp.asarray(np.tile(fixed[:, None], (1, self.out_dim)))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How large a shipped sweep is (``small``: minutes on a CPU; ``full``: a GPU), and how it is carried out."""
+    """How large a shipped sweep is (``small``, ``medium``: a CPU; ``full``: a GPU), and how it is carried out."""
 
-    preset: Literal["small", "full"] = "small"
+    preset: Literal["small", "medium", "full"] = "small"
     chunk: int | None = None
     path: ComputePath = "auto"
     workers: int = 0

@@ -43,16 +43,20 @@ GRIDS = {
         "init": {"field": "init.scale", "values": {"logspace": [0.005, 0.32, 7]}},
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.5, 1.5, 3]}},
     },
+    "medium": {
+        "init": {"field": "init.scale", "values": {"logspace": [0.03, 0.4, 10]}},
+        "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.4, 1.6, 7]}},
+    },
     "full": {
         "init": {"field": "init.scale", "values": {"logspace": [0.003, 0.3, 21]}},
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.2, 1.8, 17]}},
     },
 }
-SEEDS = {"small": 16, "full": 700}
-STEPS = {"small": 40_001, "full": 60_001}
-SAMPLES = {"small": 1600, "full": 1500}
+SEEDS = {"small": 16, "medium": 358, "full": 700}
+STEPS = {"small": 40_001, "medium": 12_001, "full": 60_001}
+SAMPLES = {"small": 1600, "medium": 600, "full": 1500}
 # The theory is asked for the first seeds of every so many points along init and decay (a sixth of a second each).
-PREDICTED = {"small": (6, 1), "full": (5, 2)}
+PREDICTED = {"small": (6, 1), "medium": (5, 2), "full": (5, 2)}
 
 
 def base(preset: str) -> Recipe:
@@ -302,7 +306,7 @@ model: separate attention, reduced, H={HEADS}, rank 1..4; k, q ~ N(0, init²/(5R
 stay at level m: from drop to drop (loss half way between levels), in units τ/(N λ²_(m+1)); long: more than a new pair could need
 theory: drop_sequence from the same initial weights ({PREDICTED[options.preset][0]} seeds a cell), read in the same way; orange: theory's share is one half;
 grey: fewer than half of the runs finished""",
-        cost={"small": "6 minutes on 2 cores, half of them compiling rank 4", "full": "a minute on an H200"}[options.preset],
+        cost={"small": "minutes on 2 cores", "medium": "a quarter of an hour on 2 cores with --path written", "full": "a minute or two on an H200, most of it compiling"}[options.preset],
     )  # fmt: skip
 
 

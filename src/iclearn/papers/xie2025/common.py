@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
@@ -114,7 +115,7 @@ def _losses_of(trace: Trace, weights: dict[str, np.ndarray]) -> np.ndarray:
 def group_losses(task: LinearRegression, spec: LSATogether, weights: dict[str, np.ndarray]) -> np.ndarray:
     """Exact losses (record, member) of weights with a leading axis of records."""
     with small_work():
-        return np.asarray(_losses(_form(task), spec, {n: np.asarray(w, float) for n, w in weights.items()}))
+        return np.asarray(_losses(_form(task), spec, {n: jnp.asarray(w, float) for n, w in weights.items()}))
 
 
 @functools.lru_cache(maxsize=64)
