@@ -91,7 +91,7 @@ def draw(data: Data):
     axes[1].annotate("gradient step from $w^*$", (20, -0.012), ha="right", va="top", fontsize=9)
     axes[1].set(ylim=(-0.05, 0.5), title="the level it stops at")
     for ax in axes:
-        ax.axvline(DIM, color="0.7", lw=1, zorder=0)
+        ax.axvline(DIM, ymax=0.78, color="0.7", lw=1, zorder=0)
         ax.set(xlabel="number of heads $H$", xticks=(1, 5, 10, 15, 20))
     axes[0].annotate("$H = d$", (DIM, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", va="bottom", fontsize=9, color="0.4")  # fmt: skip
     axes[0].legend(ncols=2, fontsize=9)
