@@ -175,7 +175,7 @@ def draw(data: Data):
     ax.plot([], [], color="0.5", ls="--", lw=1, label="lr × step")
     ax.axhline(LARGE / np.sqrt(DIM), color="black", ls=":", label="$w^*_i$")
     ax.set(ylim=(0, 4.2), ylabel="entries of $w_q$ (mean)", xlabel="step", title=r"$\|w^*\|$ = 10: Adam cannot arrive")
-    ax.legend(fontsize=9, loc="upper right")
+    ax.legend(fontsize=9, loc="upper right", ncols=2, columnspacing=1, handlelength=1.4)
     return figure
 
 
