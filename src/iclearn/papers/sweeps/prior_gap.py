@@ -188,5 +188,5 @@ def figure(options: Options) -> Figure:
         setup=f"""task: d={DIM}, x ~ N(0, I), w ~ N(w*, I), w* = m·1/√d, infinitely many prompts in closed form
 model: linear self-attention without a guess, H heads, weights from N(0, 0.1²); Adam, lr {LR:g}, {STEPS[options.preset]} steps, float64
 kept: final loss, the least of {SEEDS[options.preset]} seeds; theory: best_loss (H ≥ d: closed form; H < d: one-dimensional search)""",
-        cost={"small": "2 minutes on 2 cores", "medium": "10 minutes on 2 cores", "full": "minutes on an H200"}[options.preset],
+        cost={"small": "a minute on 2 cores", "medium": "10 minutes on 2 cores", "full": "minutes on an H200"}[options.preset],
     )  # fmt: skip
