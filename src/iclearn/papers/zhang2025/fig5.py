@@ -49,7 +49,7 @@ def draw(data: Data):
     right.plot([], [], color="black", label="seed 0")
     right.plot([], [], color="0.6", lw=1.2, label="other seeds")
     right.plot([], [], color="0.5", ls=":", lw=1.2, label="linear attention, (19)")
-    right.legend(loc="lower left")
+    right.legend(loc="lower left", bbox_to_anchor=(0, 0.35))
     left.set(xlabel="step", ylabel="training loss", ylim=(0, 1.1), xlim=(0, 800))
     right.set(xlabel="step (logarithmic)", xscale="log", xlim=(50, len(data["separate"][0].loss)))
     return figure
