@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))  # benchmarks/ is run from the root and never inst
 
 from benchmarks.harness import run, write  # noqa: E402
 from benchmarks.measure import Case, Result, Skip, run_process  # noqa: E402
+from benchmarks.sweeps import operations, recipe_of  # noqa: E402
 from benchmarks.table import render  # noqa: E402
 
 
@@ -119,3 +120,11 @@ def test_command_that_fails_is_an_error_with_its_last_words(tmp_path):
     done = run_process([sys.executable, "-c", "print(sum(range(10**6)))"], cwd=tmp_path)
     assert done.output == "499999500000\n"
     assert done.cpu > 0
+
+
+def test_operations_of_the_written_step_are_those_counted_by_hand():
+    """D=4, H=5, R=1: the count that the share of peak is computed from.
+
+    v k 20; U 80 + 64; G 16 + 4; G q 80 + 60; values 20 + 15 + 5; keys 20 + 20; Gᵀ(v k) 80 + 60; queries 20.
+    """
+    assert operations(recipe_of(4, 5, 1, None, 10)) == 20 + 144 + 20 + 140 + 40 + 40 + 140 + 20

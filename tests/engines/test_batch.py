@@ -9,9 +9,9 @@ from iclearn.core.recipe import Init, Optimiser, Recipe, Record
 from iclearn.engines import fused
 from iclearn.engines.batch import train_batch
 from iclearn.engines.choose import prepare
-from iclearn.engines.lanes import can_trace, stack_lanes, traced_lanes, with_number
+from iclearn.engines.lanes import can_trace, prepared_lane, stack_lanes, traced_lanes, with_number
 from iclearn.engines.reductions import sample_steps
-from iclearn.engines.scalars import Sizes, lengths_of, sizes_of, train_written, write_out, written_step
+from iclearn.engines.scalars import lengths_of, sizes_of, train_written, write_out
 from iclearn.engines.simulate import simulate
 from iclearn.models.lsa import LSA
 from iclearn.models.spec import Attention
@@ -116,7 +116,8 @@ def test_traced_lanes_are_the_stacked_ones(name):
     setup = prepare(with_number(base, given, 0))
     assert can_trace(base, setup, tuple(given))
     traced, least = traced_lanes(base, setup, given)
-    stacked, expected = stack_lanes([with_number(base, given, i) for i in range(3)])
+    alone_lanes, expected = zip(*(prepared_lane(with_number(base, given, i)) for i in range(3)), strict=True)
+    stacked = stack_lanes(alone_lanes)
     np.testing.assert_allclose(least, expected, rtol=1e-10)
     for mine, its in zip(jnp_leaves(traced), jnp_leaves(stacked), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-12, atol=1e-14)
@@ -189,18 +190,3 @@ def test_refusals():
         train_batch(recipe(rule="flow"), {"seed": np.arange(2)})
     with pytest.raises(IclearnError, match="path fused needs a GPU"):
         train_batch(recipe(), {"seed": np.arange(2)}, path="fused")
-
-
-def test_operations_of_the_written_step_are_few():
-    """D=4, H=5, R=1: the count that the share of peak is computed from, against a count by hand.
-
-    Values times keys 20; products into U 80 + 64 adds; G 16 multiplications and 4 subtractions; G q 80 + 60, values
-    20 + 15 and their update 5; keys 20 + 20; v k again 80 (shared by the compiler), Gᵀ(v k) 80 + 60, queries 20.
-    """
-    import jax
-
-    sizes = Sizes(4, 5, 1, False)
-    step, _ = written_step(sizes, [jnp.ones(())] * sizes.num_numbers and (lambda i: jnp.ones(())))
-    program = jax.make_jaxpr(lambda w: step(w))([jnp.ones(())] * sizes.num_weights)
-    count = sum(str(e.primitive) in ("mul", "add", "sub") for e in program.eqns)
-    assert count == 20 + 144 + 20 + 140 + 40 + 40 + 80 + 140 + 20

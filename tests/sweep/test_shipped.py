@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 
-from iclearn.engines.reductions import crossings
 from iclearn.papers.sweeps import Options, figure_of, paper_of, plan_of, plateaus, prior_gap
 from iclearn.theory.xie2025 import Law, best_loss, optimum
 
@@ -90,14 +88,6 @@ def test_runs_that_did_not_finish_are_left_out():
     found = plateaus.share(plateaus.stays(crossing)).sel(init=0.01)
     assert found.isel(decay=0).isnull().all(), "most runs of the cell are unfinished"
     assert (found.isel(decay=1) == 1).all()
-
-
-def test_theory_curves_are_read_as_the_engines_read_theirs():
-    steps, levels = np.arange(0, 400, 4), np.array([1.0, 0.6, 0.3, 0.2, 0.1])
-    curve = 0.25 + 0.75 / (1 + np.exp((steps - 150) / 9))
-    expected = crossings(jnp.asarray(curve), jnp.asarray(steps), jnp.asarray(levels))
-    np.testing.assert_allclose(plateaus._crossed(curve, steps, levels), expected, rtol=1e-13)
-    assert np.isnan(expected[3])
 
 
 @pytest.mark.parametrize("name", ["plateaus", "prior-gap"])

@@ -16,7 +16,7 @@ from ..core.recipe import Recipe
 from . import fused
 from .advance import State, advance_sampled
 from .choose import Setup, prepare
-from .lanes import Lanes, can_trace, lane_of, program_of, stack_lanes, traced_lanes, with_number
+from .lanes import Lanes, can_trace, prepared_lane, program_of, stack_lanes, traced_lanes, with_number
 from .reductions import STATUS_CODES as STATUS_CODES
 from .reductions import reduce_curves, sample_steps
 from .scalars import Sizes, lengths_of, sizes_of, train_written, write_out
@@ -119,12 +119,12 @@ def train_plain(lanes: Lanes, marks: Int[Array, " mark"]) -> Float[Array, "run s
 
 def _curves_one_by_one(recipes: list[Recipe], steps: np.ndarray) -> tuple[Float[Array, "run sample"], np.ndarray]:
     """Any recipes: each prepared alone, those that share a program trained together."""
+    prepared = [prepared_lane(recipe) for recipe in recipes]
     groups: dict[object, list[int]] = {}
-    for index, recipe in enumerate(recipes):
-        groups.setdefault(program_of(recipe, lane_of(recipe, prepare(recipe))), []).append(index)
-    curves, minimum = np.zeros((len(recipes), len(steps))), np.zeros(len(recipes))
+    for index, (lane, _) in enumerate(prepared):
+        groups.setdefault(program_of(recipes[index], lane), []).append(index)
+    curves = np.zeros((len(recipes), len(steps)))
     for members in groups.values():
-        lanes, least = stack_lanes([recipes[i] for i in members])
-        found = train_plain(lanes, jnp.asarray(np.append(steps, recipes[0].steps)))
-        curves[members], minimum[members] = np.asarray(found), least
-    return jnp.asarray(curves, recipes[0].dtype), minimum
+        lanes = stack_lanes([prepared[i][0] for i in members])
+        curves[members] = np.asarray(train_plain(lanes, jnp.asarray(np.append(steps, recipes[0].steps))))
+    return jnp.asarray(curves, recipes[0].dtype), np.array([least for _, least in prepared])

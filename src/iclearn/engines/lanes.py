@@ -68,15 +68,16 @@ def with_number(recipe: Recipe, numbers: Mapping[str, np.ndarray], index: int) -
     return recipe.replace(**changes)
 
 
-def stack_lanes(recipes: Sequence[Recipe]) -> tuple[Lanes, Float[np.ndarray, " run"]]:
-    """Prepare each recipe alone and stack them: lanes, and the least loss of each (NaN where it is not known)."""
-    lanes, least = [], []
-    for recipe in recipes:
-        setup = prepare(recipe)
-        lanes.append(lane_of(recipe, setup))
-        minimum = setup.engine.minimum()
-        least.append(np.nan if minimum is None else float(minimum))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes), np.array(least)
+def prepared_lane(recipe: Recipe) -> tuple[Lanes, float]:
+    """One run prepared alone, and the least loss it could reach (NaN where that is not known)."""
+    setup = prepare(recipe)
+    minimum = setup.engine.minimum()
+    return lane_of(recipe, setup), float("nan") if minimum is None else float(minimum)
+
+
+def stack_lanes(lanes: Sequence[Lanes]) -> Lanes:
+    """Runs of one shape, with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
 
 
 def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:

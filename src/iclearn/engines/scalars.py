@@ -201,13 +201,18 @@ def written_step(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callabl
         queries = [rest[half + n * d : half + n * d + d] for n in range(heads * rank)]
         return values, keys, queries
 
+    def weighted(w: Vectors) -> list[list[Vector]]:
+        """v k of every pair."""
+        values, keys, _ = separate(w)
+        return [[values[n // rank] * key for key in keys[n]] for n in range(heads * rank)]
+
     def product(w: Vectors) -> list[list[Vector]]:
         if rank == 0:
             values, rest = split(w)
             at = lambda h, i, j: rest[h * d * d + i * d + j]  # noqa: E731
             return [[_sum([values[h] * at(h, i, j) for h in range(heads)]) for j in span] for i in span]
-        values, keys, queries = separate(w)
-        left = [[values[n // rank] * key for key in keys[n]] for n in range(heads * rank)]
+        _, _, queries = separate(w)
+        left = weighted(w)
         return [[_sum([left[n][i] * queries[n][j] for n in range(heads * rank)]) for j in span] for i in span]
 
     def step(w: Vectors) -> tuple[Vector, ...]:
@@ -221,13 +226,14 @@ def written_step(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callabl
                 new_rest += [own[i * d + j] - values[h] * g[i][j] for i in span for j in span]
             return (*new_values, *new_rest)
         values, keys, queries = separate(w)
+        left = weighted(w)  # as in `product`: the compiler computes it once
         new_values, new_keys, new_queries = [], [], []
         for h in range(heads):
             value = values[h]
             for n in range(h * rank, (h + 1) * rank):
                 key, query = keys[n], queries[n]
                 pulled = [_sum([g[i][j] * query[j] for j in span]) for i in span]  # G q
-                pushed = [_sum([g[i][j] * (values[h] * key[i]) for i in span]) for j in span]  # v Gᵀ k
+                pushed = [_sum([g[i][j] * left[n][i] for i in span]) for j in span]  # v Gᵀ k
                 new_keys += [key[i] - values[h] * pulled[i] for i in span]
                 new_queries += [query[j] - pushed[j] for j in span]
                 value = value - _sum([key[i] * pulled[i] for i in span])

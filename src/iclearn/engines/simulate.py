@@ -23,10 +23,9 @@ from ..core.trace import Trace
 from .advance import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, State, advance, advance_flow, initial_state
 from .choose import Setup, prepare
 from .optimisers import Hyper
+from .reductions import BLOW_UP, CONVERGED
 from .samples import step_key
 
-BLOW_UP = 1e6  # a loss this many times the first one is a divergence, not a fluctuation
-CONVERGED = 1e-4  # share of the initial excess over the known minimum that counts as none
 CHUNK_SECONDS = 0.5  # aimed time between two looks at a run
 
 Progress = Callable[[int, int, float], None]

@@ -106,7 +106,9 @@ class Lab:
         """The traces of these recipes, in order: stored ones reused, the others simulated side by side."""
         begin = time.perf_counter()
         done = 0
-        self._train_together([r for r in recipes if r.engine == "samples"])
+        sampled = [recipe for recipe in recipes if recipe.engine == "samples"]
+        if len(sampled) > 1 and not self.offline and on_accelerator():  # a CPU has no room for that
+            self.train_together(sampled)
 
         def one(recipe: Recipe) -> Trace:
             nonlocal done
@@ -138,12 +140,10 @@ class Lab:
         self._note(begin)
         return traces
 
-    def _train_together(self, recipes: Sequence[Recipe]) -> None:
-        """On an accelerator, runs on sampled prompts train side by side in one program; a CPU has no room for that."""
-        import jax
-
-        if self.offline or len(recipes) < 2 or jax.default_backend() == "cpu":
-            return
+    def train_together(self, recipes: Sequence[Recipe]) -> int:
+        """Train what is not stored yet side by side in one program; how many that were."""
+        if self.offline:
+            return 0
         with self.only_once(f"group of {recipes[0].hash}"):
             missing = [recipe for recipe in recipes if self.store.get(recipe) is None]
             for recipe, trace in zip(missing, simulate_many(missing), strict=True):
@@ -151,6 +151,7 @@ class Lab:
                     trace.save(self.store.path(recipe))
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]
                 self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
+        return len(missing)
 
     def beside(self, *calls: Callable[[], Any]) -> list[Any]:
         """The results of several collections, side by side where there are cores for it."""
@@ -192,6 +193,12 @@ class Lab:
         self.facts.seconds += time.perf_counter() - begin
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.facts.peak_memory_mb = max(self.facts.peak_memory_mb, kilobytes / 1024)
+
+
+def on_accelerator() -> bool:
+    import jax
+
+    return jax.default_backend() != "cpu"
 
 
 def digest_of(data: xr.Dataset) -> str:

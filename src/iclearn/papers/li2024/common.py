@@ -10,9 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ...core.recipe import Init, Optimiser, Recipe, Record
-from ...core.status import Status
 from ...core.trace import Trace
-from ...engines.many import simulate_many
 from ...models.softmax_layers import SoftmaxLayer
 from ...tasks.softmax_regression import SoftmaxRegression
 from ..lab import Lab
@@ -66,17 +64,10 @@ def train(lab: Lab, groups: Sequence[Sequence[Recipe]]) -> list[list[Trace]]:
     """The stored traces of groups of repetitions; what is not stored is trained, a group in one vmapped program."""
 
     def one(group: Sequence[Recipe]) -> None:
-        with lab.only_once(f"group of {group[0].hash}"):
-            missing = [r for r in group if lab.store.get(r) is None]
-            if not missing or lab.offline:
-                return
-            for r, trace in zip(missing, simulate_many(missing), strict=True):
-                if trace.status is not Status.DIVERGED:
-                    trace.save(lab.store.path(r))
-                lab.facts.simulated_seconds += trace.provenance["wall_seconds"]
-                lab.facts.reused -= 1  # the look-up below finds it, but it was made now
+        if not (count := lab.train_together(group)):
+            return
         task = group[0].task
-        lab.say(f"trained {len(missing)} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
+        lab.say(f"trained {count} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
 
     with ThreadPoolExecutor(max(1, min(lab.workers, len(groups)))) as pool:
         list(pool.map(one, groups))

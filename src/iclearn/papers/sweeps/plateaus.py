@@ -6,12 +6,13 @@ plateaus at the multiples of R, and no others, are a matter of small weights; th
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
 from ...core.recipe import Init, Optimiser, Recipe
-from ...engines.reductions import sample_steps
+from ...engines.reductions import crossings, sample_steps
 from ...models import Attention
 from ...probes.saddles import long_stay
 from ...sweep.api import make_plan
@@ -106,20 +107,10 @@ def predicted(found: Plan, seeds: int, stride: int) -> xr.Dataset:
         assert isinstance(weights, SeparateWeights)
         drops = drop_sequence(weights, values, CONTEXT, gain=GAIN)
         done = progress(2 * LR * steps, drops, values, CONTEXT, gain=GAIN)
-        table[at] = _crossed(loss_of_progress(done, values, CONTEXT), steps, saddle_losses(values, CONTEXT))
+        curve = loss_of_progress(done, values, CONTEXT)
+        table[at] = crossings(*map(jnp.asarray, (curve, steps, saddle_losses(values, CONTEXT))))
     coords = {axis.name: [axis.coords[i] for i in points] for axis, points in zip(found.axes, chosen, strict=True)}
     return xr.Dataset({"crossing_step": ((*coords, "crossing"), table)}, {**coords, "crossing": range(DIM)})
-
-
-def _crossed(curve: np.ndarray, steps: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """`crossings` of the engines' reductions, for one curve in numpy (theory and training are read the same way)."""
-    heights = (levels[:-1] + levels[1:]) / 2
-    below = curve[None] < heights[:, None]
-    last = below.argmax(1)
-    first = np.maximum(last - 1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(last > 0, (curve[first] - heights) / (curve[first] - curve[last]), 0.0)
-    return np.where(below.any(1), steps[first] + share * (steps[last] - steps[first]), np.nan)
 
 
 def stays(crossing: xr.DataArray) -> xr.DataArray:
