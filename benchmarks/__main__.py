@@ -11,31 +11,32 @@ from pathlib import Path
 # Programs kept from earlier runs would hide the compile times of this one.
 os.environ["ICLEARN_COMPILE_CACHE"] = "off"
 
-from . import against_torch, recompile, shell, steps, streaming
+from . import against_torch, online, papers, recompile, shell, steps, streaming
 from .harness import as_json, run, write
 from .measure import Case, Scale
 
 
 def all_cases(scale: Scale) -> Iterator[Case]:
-    for part in (steps, against_torch, streaming, recompile, shell):
+    for part in (steps, online, against_torch, streaming, recompile, shell, papers):
         yield from part.cases(scale)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure iclearn and write JSON.")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: print it)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="cases whose names begin so")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="cases whose names begin so (paper: only when named)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs, and no speed")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
     args = parser.parse_args(argv)
     scale = Scale.small() if args.quick else Scale.full()
     wanted = tuple(args.only or [""])
-    chosen = [case for case in all_cases(scale) if case.name.startswith(wanted)]
-    if not chosen:
+    found = [case for case in all_cases(scale) if case.name.startswith(wanted)]
+    if not found:
         parser.error(f"no case begins with {' or '.join(wanted)}; --list shows them all")
     if args.list:
-        print("\n".join(case.name for case in chosen))
+        print("\n".join(case.name for case in found))
         return 0
+    chosen = [case for case in found if args.only or not case.long]
     report = run(chosen, quick=scale.quick)
     if args.out is None:
         sys.stdout.write(as_json(report))

@@ -87,10 +87,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Case:
-    """A name to select it by, and the function that measures it; one case may give several results."""
+    """A name to select it by, and the function that measures it; one case may give several results.
+
+    A ``long`` one takes minutes and runs only when it is asked for by name.
+    """
 
     name: str
     run: Callable[[], list[Result]]
+    long: bool = False
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:

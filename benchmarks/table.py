@@ -1,4 +1,4 @@
-"""`python -m benchmarks.table FILE.json [--out FILE.md]`: the page of the docs, from what the harness wrote."""
+"""`python -m benchmarks.table FILE.json ... [--out FILE.md]`: the page of the docs, from what the harness wrote."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from typing import Any
 
 SECTIONS = {
     "step/": ("Time of a step", "In the training loop, compiled beforehand, loss recorded at every step."),
+    "online/": (
+        "A step on fresh prompts",
+        "xie2025's training: Adam, 2048 prompts of d = C = 10 drawn inside the compiled loop, float32. The floor is the "
+        "floating-point operations of the loss and its gradient, as XLA counts them, over the fastest large float32 "
+        "matrix product of the same machine; random bits are integer work on top of it.",
+    ),
     "torch/": (
         "Against a naive PyTorch script",
         "The same model, data and initial weights, float64, full attention matrices (`benchmarks/naive_torch.py`); the "
@@ -24,6 +30,7 @@ SECTIONS = {
         "Whole commands, imports and pictures included. With an empty compile cache a command runs as it does the "
         "first time on a machine, with a filled one as it does every time after.",
     ),
+    "paper/": ("Whole papers", "From shell to page, nothing stored, compile cache empty, default seeds."),
     "recompile/": (
         "Programs compiled by a second run of the same shape",
         "With another seed, learning rate, initial scale and number of steps.",
@@ -52,11 +59,8 @@ def verdict(result: dict[str, Any]) -> str:
     return "met by the fastest only" if result["met_by_minimum"] else "**missed**"
 
 
-def render(report: dict[str, Any], source: str) -> str:
-    """The whole Markdown page."""
-    here, used = report["machine"], report["versions"]
-    packages = ", ".join(f"{name} {number}" for name, number in used.items() if number)
-    before, after = report["load_average_before"][0], report["load_average_after"][0]
+def render(report: dict[str, Any], source: str, *others: tuple[dict[str, Any], str]) -> str:
+    """The whole Markdown page: one report, and those of other machines after it."""
     lines = [
         "# Benchmarks",
         "",
@@ -64,6 +68,21 @@ def render(report: dict[str, Any], source: str) -> str:
         "",
         "    python -m benchmarks --out FILE.json && python -m benchmarks.table FILE.json",
         "",
+        *where(report),
+        *tables(report, "##"),
+    ]
+    for other, file in others:
+        lines += ["", f"## On {other['machine']['device']}", "", f"From `{file}`.", "", *where(other)]
+        lines += tables(other, "###")
+    return "\n".join(lines) + "\n"
+
+
+def where(report: dict[str, Any]) -> list[str]:
+    """The machine, the versions and the load."""
+    here, used = report["machine"], report["versions"]
+    packages = ", ".join(f"{name} {number}" for name, number in used.items() if number)
+    before, after = report["load_average_before"][0], report["load_average_after"][0]
+    lines = [
         f"{here['cpu']}, {here['cores']} cores, {here['memory_gb']:g} GB, {here['system']}, JAX on {here['device']}; "
         f"{packages} (source {report['source']}); {report['finished'][:10]}.",
         f"Load average {before:.1f} when it began and {after:.1f} when it ended; the column *load* is that of each row "
@@ -72,11 +91,17 @@ def render(report: dict[str, Any], source: str) -> str:
     ]
     if report["quick"]:
         lines += ["", "This is a **quick** run at tiny sizes: it shows that the harness works, and no speed."]
+    return lines
+
+
+def tables(report: dict[str, Any], level: str) -> list[str]:
+    """A table for each kind of case that was measured."""
+    lines = []
     for prefix, (title, text) in SECTIONS.items():
         found = [r for r in report["results"] if r["name"].startswith(prefix)]
         if not found:
             continue
-        lines += ["", f"## {title}", "", text, ""]
+        lines += ["", f"{level} {title}", "", text, ""]
         lines += ["| what | unit | median | minimum | processor | target | | load |"]
         lines += ["|---|---|--:|--:|--:|--:|---|--:|"]
         for r in found:
@@ -86,16 +111,17 @@ def render(report: dict[str, Any], source: str) -> str:
             lines.append(f"| {' | '.join(cells)} | {r['load_average']:.1f} |")
     for heading, key, why in (("Skipped", "skipped", "reason"), ("Failed", "failed", "error")):
         if report[key]:
-            lines += ["", f"## {heading}", "", *(f"- `{row['name']}`: {row[why]}" for row in report[key])]
-    return "\n".join(lines) + "\n"
+            lines += ["", f"{level} {heading}", "", *(f"- `{row['name']}`: {row[why]}" for row in report[key])]
+    return lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.table", description="JSON in, Markdown out.")
-    parser.add_argument("file", type=Path, help="what `python -m benchmarks --out` wrote")
+    parser.add_argument("files", type=Path, nargs="+", help="what `python -m benchmarks --out` wrote, by machine")
     parser.add_argument("--out", type=Path, help="write the page here (default: print it)")
     args = parser.parse_args(argv)
-    page = render(json.loads(args.file.read_text(encoding="utf-8")), args.file.as_posix())
+    (report, source), *others = [(json.loads(f.read_text(encoding="utf-8")), f.as_posix()) for f in args.files]
+    page = render(report, source, *others)
     if args.out is None:
         sys.stdout.write(page)
     else:

@@ -1,0 +1,43 @@
+"""Whole papers from shell to page, with nothing stored and an empty compile cache: minutes, so only when asked for."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+
+from .measure import Case, Result, Scale, run_process
+
+# Seconds that are good enough, on two cores and on an accelerator (None: not said).
+TARGETS = {"zhang2025": (900.0, None), "xie2025": (1200.0, 120.0), "li2024": (900.0, 120.0)}
+SMALLEST = {"zhang2025": "fig6", "xie2025": "fig_bayes", "li2024": "fig_bounds"}
+
+
+def measure(paper: str, *, quick: bool) -> list[Result]:
+    target = TARGETS[paper][jax.default_backend() != "cpu"]
+    command = ["reproduce", paper, *([SMALLEST[paper], "--seeds", "2"] if quick else [])]
+    with tempfile.TemporaryDirectory(prefix="iclearn-bench-") as folder:
+        out = Path(folder) / "out"
+        env = {"ICLEARN_COMPILE_CACHE": str(Path(folder) / "cache"), "MPLBACKEND": "Agg"}
+        done = run_process([sys.executable, "-m", "iclearn", *command, "--out", str(out)], cwd=folder, env=env)
+        verdicts = json.loads((out / "verdicts.json").read_text())
+        figures = json.loads((out / "facts.json").read_text())
+    outcomes = [verdict["verdict"] for verdict in verdicts]
+    told = {
+        "command": f"iclearn {' '.join(command)}",
+        "verdicts": {name: outcomes.count(name) for name in sorted(set(outcomes))},
+        "figures": {name: facts["total_seconds"] for name, facts in figures.items()},
+        "cores_used": done.cpu / done.wall,
+    }
+    what = f"`{told['command']}`"
+    return [Result(f"paper/{paper}", what, "s", (done.wall,), None if quick else target, told, (done.cpu,))]
+
+
+def cases(scale: Scale) -> Iterator[Case]:
+    for paper in TARGETS:
+        yield Case(f"paper/{paper}", functools.partial(measure, paper, quick=scale.quick), long=True)
