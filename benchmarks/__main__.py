@@ -12,7 +12,7 @@ from pathlib import Path
 os.environ["ICLEARN_COMPILE_CACHE"] = "off"
 
 from . import against_torch, online, papers, recompile, shell, steps, streaming
-from .harness import as_json, run, write
+from .harness import as_json, run, selected, write
 from .measure import Case, Scale
 
 
@@ -29,14 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
     args = parser.parse_args(argv)
     scale = Scale.small() if args.quick else Scale.full()
-    wanted = tuple(args.only or [""])
-    found = [case for case in all_cases(scale) if case.name.startswith(wanted)]
-    if not found:
-        parser.error(f"no case begins with {' or '.join(wanted)}; --list shows them all")
     if args.list:
-        print("\n".join(case.name for case in found))
+        print("\n".join(case.name for case in all_cases(scale) if case.name.startswith(tuple(args.only or [""]))))
         return 0
-    chosen = [case for case in found if args.only or not case.long]
+    chosen = selected(all_cases(scale), args.only)
+    if not chosen:
+        parser.error(f"no case begins with {' or '.join(args.only)}; --list shows them all")
     report = run(chosen, quick=scale.quick)
     if args.out is None:
         sys.stdout.write(as_json(report))

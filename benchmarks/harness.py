@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,13 @@ def run(cases: Sequence[Case], *, quick: bool) -> dict[str, Any]:
                 aim = "" if result.target is None else f" (target {result.target:g})"
                 _say(f"{result.name}: {result.median:.4g} {result.unit}, minimum {result.minimum:.4g}{aim}")
     return report | {"load_average_after": list(os.getloadavg()), "finished": now()}
+
+
+def selected(cases: Iterable[Case], only: Sequence[str] | None) -> list[Case]:
+    """The cases whose names begin so; with none named, all but the long ones."""
+    if only:
+        return [case for case in cases if case.name.startswith(tuple(only))]
+    return [case for case in cases if not case.long]
 
 
 def _say(line: str) -> None:

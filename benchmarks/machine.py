@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+PEAK = {"NVIDIA H200": 66.9e12}  # float32 operations a second: 132 multiprocessors × 128 lanes × 2 × 1.98 GHz
 PACKAGES = ("iclearn", "jax", "jaxlib", "equinox", "optax", "numpy", "torch")
 
 

@@ -32,9 +32,8 @@ from iclearn.models.spec import Attention
 from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.regression import LinearRegression
 
-from .machine import machine, now, source_digest, versions
+from .machine import PEAK, machine, now, source_digest, versions
 
-PEAK = {"NVIDIA H200": 66.9e12}  # float32: 132 multiprocessors × 128 lanes × 2 × 1.98 GHz
 SAMPLES = 256
 
 

@@ -13,9 +13,9 @@ SECTIONS = {
     "step/": ("Time of a step", "In the training loop, compiled beforehand, loss recorded at every step."),
     "online/": (
         "A step on fresh prompts",
-        "xie2025's training: Adam, 2048 prompts of d = C = 10 drawn inside the compiled loop, float32. The floor is the "
-        "floating-point operations of the loss and its gradient, as XLA counts them, over the fastest large float32 "
-        "matrix product of the same machine; random bits are integer work on top of it.",
+        "xie2025's training: Adam, 2048 prompts of d = C = 10 drawn inside the compiled loop, float32. The floor is "
+        "the floating-point operations that labels, second moments, predictions and the gradient need, over the peak "
+        "of the device or its fastest large float32 matrix product; drawing normals, integer work mostly, is on top.",
     ),
     "torch/": (
         "Against a naive PyTorch script",

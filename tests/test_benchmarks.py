@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CASES = ["step/moments/merged-d4", "torch/merged-d4", "recompile/in-process/merged-d4", "shell/help"]
+CASES = ["step/moments/merged-d4", "online/yq", "torch/merged-d4", "recompile/in-process/merged-d4", "shell/help"]
 
 sys.path.insert(0, str(ROOT))  # benchmarks/ is run from the root and never installed
 
-from benchmarks.harness import run, write  # noqa: E402
+from benchmarks.harness import run, selected, write  # noqa: E402
 from benchmarks.measure import Case, Result, Skip, run_process  # noqa: E402
+from benchmarks.online import MEMBERS, compiled_operations, online_recipe  # noqa: E402
+from benchmarks.online import operations as needed_operations  # noqa: E402
 from benchmarks.sweeps import operations, recipe_of  # noqa: E402
 from benchmarks.table import render  # noqa: E402
 
@@ -79,10 +81,25 @@ def test_table_has_a_row_for_every_result(report):
 
 
 def test_page_of_the_docs_comes_from_the_stored_numbers():
-    stored = "benchmarks/results/cpu.json"
-    report = json.loads((ROOT / stored).read_text(encoding="utf-8"))
-    assert report["quick"] is False
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == render(report, stored)
+    stored = ("benchmarks/results/cpu.json", "benchmarks/results/h200.json")
+    (first, *others) = [(json.loads((ROOT / name).read_text(encoding="utf-8")), name) for name in stored]
+    assert not any(report["quick"] for report, _ in (first, *others))
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == render(*first, *others)
+
+
+def test_floor_of_a_step_is_that_counted_by_hand():
+    """d = C = 10, one model: 11 labels of 10 products, 66 entries of G over 10 words, uᵀ W x_q twice."""
+    recipe = online_recipe(3.0, 0, MEMBERS[:1])
+    assert needed_operations(recipe) == 2048 * (220 + 1320 + 2 * (2 * 67 * 10 + 20))
+    compiled = compiled_operations(recipe)
+    assert compiled >= needed_operations(recipe)
+
+
+def test_long_cases_run_only_when_named():
+    quick, long = Case("step/a", list), Case("paper/b", list, long=True)
+    assert selected([quick, long], None) == [quick]
+    assert selected([quick, long], ["paper"]) == [long]
+    assert "paper/li2024" in harness("--list").stdout.split()
 
 
 def test_unknown_case_is_refused_in_words():

@@ -1,6 +1,7 @@
 """The frame of papers: claims judged over seeds, data stored once, verdicts kept, a page and a card to read."""
 
 import json
+import threading
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -120,6 +121,29 @@ def test_side_by_side_runs_equal_runs_alone(tmp_path):
     together = Lab(tmp_path / "a", workers=4).run(recipes)
     alone = Lab(tmp_path / "b", workers=1).run(recipes)
     assert all(a.equals(b) for a, b in zip(together, alone, strict=True))
+
+
+def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp_path):
+    lab, second_done = Lab(tmp_path, workers=4), threading.Event()
+
+    def first(page):
+        assert second_done.wait(60)
+        return page.run([recipe(0), recipe(1)])
+
+    def second(page):
+        traces = page.run([recipe(2)])
+        second_done.set()
+        return traces
+
+    traces = [trace for found in lab.beside(first, second) for trace in found]
+    assert lab.facts.runs == [trace.run_id for trace in traces]
+    assert [r["seed"] for r in lab.facts.recipes] == [0, 1, 2]
+    assert len(lab.facts.content) == 3
+    one_at_a_time = Lab(tmp_path, workers=1)
+    again = one_at_a_time.beside(lambda page: page.run([recipe(0), recipe(1)]), lambda page: page.run([recipe(2)]))
+    assert one_at_a_time.facts.content == lab.facts.content
+    assert one_at_a_time.facts.reused == 3
+    assert all(a.equals(b) for a, b in zip([t for found in again for t in found], traces, strict=True))
 
 
 def test_unknown_names_say_what_there_is(tmp_path):

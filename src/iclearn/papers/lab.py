@@ -45,6 +45,16 @@ class Facts:
     data: list[str] = field(default_factory=list)  # sentences on data that no recipe describes, and on its splits
     splits: list[str] = field(default_factory=list)
 
+    def add(self, other: Facts) -> None:
+        """What another page noted, after what is noted here."""
+        for name in ("runs", "recipes", "datasets", "content", "data", "splits"):
+            getattr(self, name).extend(getattr(other, name))
+        self.devices += [device for device in other.devices if device not in self.devices]
+        self.seconds += other.seconds
+        self.simulated_seconds += other.simulated_seconds
+        self.reused += other.reused
+        self.peak_memory_mb = max(self.peak_memory_mb, other.peak_memory_mb)
+
 
 class Lab:
     """Runs recipes and keeps datasets for one paper under one folder.
@@ -153,10 +163,21 @@ class Lab:
                 self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
         return len(missing)
 
-    def beside(self, *calls: Callable[[], Any]) -> list[Any]:
-        """The results of several collections, side by side where there are cores for it."""
-        with ThreadPoolExecutor(len(calls) if self.workers > 2 else 1) as pool:
-            return [future.result() for future in [pool.submit(call) for call in calls]]
+    def beside(self, *calls: Callable[[Lab], Any], at_once: int | None = None) -> list[Any]:
+        """The results of several collections, side by side where there are cores for it.
+
+        Each is given a page of its own; the facts are put together in the order of the calls, whoever ends first.
+
+        Args:
+            at_once: how many at a time (None: all of them, on two cores one).
+        """
+        pages = [self.page(self.progress) for _ in calls]
+        with ThreadPoolExecutor(at_once or (len(calls) if self.workers > 2 else 1)) as pool:
+            futures = [pool.submit(call, page) for call, page in zip(calls, pages, strict=True)]
+            results = [future.result() for future in futures]
+        for page in pages:
+            self.facts.add(page.facts)
+        return results
 
     def dataset(self, name: str, parameters: dict[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
         """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""

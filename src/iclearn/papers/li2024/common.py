@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,20 +60,12 @@ def recipe(
     )
 
 
-def train(lab: Lab, groups: Sequence[Sequence[Recipe]]) -> list[list[Trace]]:
-    """The stored traces of groups of repetitions; what is not stored is trained, a group in one vmapped program."""
-
-    def one(group: Sequence[Recipe]) -> None:
-        if not (count := lab.train_together(group)):
-            return
+def train(lab: Lab, group: Sequence[Recipe]) -> list[Trace]:
+    """The stored traces of a group of repetitions; what is not stored is trained in one vmapped program."""
+    if count := lab.train_together(group):
         task = group[0].task
         lab.say(f"trained {count} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
-
-    with ThreadPoolExecutor(max(1, min(lab.workers, len(groups)))) as pool:
-        list(pool.map(one, groups))
-    traces = lab.run([r for group in groups for r in group])
-    ends = np.cumsum([len(group) for group in groups])
-    return [traces[end - len(group) : end] for group, end in zip(groups, ends, strict=True)]
+    return lab.run(group)
 
 
 def measured(
@@ -87,11 +79,12 @@ def measured(
     """Each group's layer beside gradient descent: losses, Preds Diff, Model Diff, Model Cos.
 
     Axes (repetition, step); without `over_training` the first and the last step only. With several `gd_steps` there is
-    a table for each, under the group's key and the number of steps.
+    a table for each, under the group's key and the number of steps. One group is measured while another is trained.
     """
     every = 2 if over_training else 40
-    found = {}
-    for (key, group), traces in zip(groups.items(), train(lab, list(groups.values())), strict=True):
+
+    def one(page: Lab, key: str, group: Sequence[Recipe]) -> dict[str, xr.Dataset]:
+        traces, found = train(page, group), {}
         for k in gd_steps:
             full = key if len(gd_steps) == 1 else f"{key} {k}"
             parameters: dict[str, Any] = {
@@ -102,11 +95,15 @@ def measured(
                 "version": 1,
             }
 
-            def compute(group=group, traces=traces, k=k) -> xr.Dataset:
+            def compute(k: int = k) -> xr.Dataset:
                 return evaluate(group, traces, every, DOCUMENTS, k)
 
-            found[full] = lab.dataset(f"li2024-{name}-{full.replace(' ', '-')}", parameters, compute)
-    return found
+            found[full] = page.dataset(f"li2024-{name}-{full.replace(' ', '-')}", parameters, compute)
+        return found
+
+    calls = [partial(one, key=key, group=group) for key, group in groups.items()]
+    tables = lab.beside(*calls, at_once=max(1, min(lab.workers, len(calls))))
+    return {key: table for found in tables for key, table in found.items()}
 
 
 def end(table: xr.Dataset, name: str) -> np.ndarray:

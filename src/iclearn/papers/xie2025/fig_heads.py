@@ -35,7 +35,7 @@ SHADES = {0.0: "#56B4E9", 1.0: "#0072B2", 3.0: "#D55E00", 10.0: "#CC79A7"}
 def collect(lab: Lab) -> Data:
     tasks = {m: paper_task(m) for m in NORMS}
     exact, runs = lab.beside(
-        lambda: exact_losses(lab, "heads", "norm", tasks, [LSA(h) for h in ALL_HEADS]), lambda: online_runs(lab)
+        lambda page: exact_losses(page, "heads", "norm", tasks, [LSA(h) for h in ALL_HEADS]), online_runs
     )
     exact = exact.assign_coords(member=list(ALL_HEADS))
     measured = measured_losses(lab, runs)

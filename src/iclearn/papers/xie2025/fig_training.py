@@ -44,15 +44,15 @@ SHADES = dict(zip(SHOWN, (COLOURS["yq"], "#56B4E9", "#009E73", "#E69F00", "#0072
 
 def collect(lab: Lab) -> Data:
     runs, fast, twins = lab.beside(
-        lambda: online_runs(lab),
-        lambda: lab.run([online_recipe(LARGE, seed, (YQ, LSA(11)), FAST_LR) for seed in lab.seeds]),
-        lambda: lab.run([exact_twin(online_recipe(norm, 0)) for norm in (0.0, 1.0, NORM, LARGE)]),
+        online_runs,
+        lambda page: page.run([online_recipe(LARGE, seed, (YQ, LSA(11)), FAST_LR) for seed in lab.seeds]),
+        lambda page: page.run([exact_twin(online_recipe(norm, 0)) for norm in (0.0, 1.0, NORM, LARGE)]),
     )
     ids = [trace.run_id for trace in [*runs[NORM], *runs[LARGE], *fast]]
     grid = {"runs": ids, "grid": GRID.tolist()}
     path, large = lab.beside(
-        lambda: lab.dataset("training", {**grid, "prompts": PROMPTS}, lambda: _paths(runs[NORM])),
-        lambda: lab.dataset("large_mean", grid, lambda: _large(runs[LARGE], fast)),
+        lambda page: page.dataset("training", {**grid, "prompts": PROMPTS}, lambda: _paths(runs[NORM])),
+        lambda page: page.dataset("large_mean", grid, lambda: _large(runs[LARGE], fast)),
     )
     return {
         "path": path,
