@@ -92,6 +92,11 @@ def test_collect_judges_stores_and_reports(tmp_path):
     assert "data:image/png;base64," in text
     assert "The loss [always] falls." in text
     assert "http" not in text.split("</style>")[1], "the page is self-contained"
+    assert '<a href="#tiny">tiny: ' in text
+    assert 'href="figures/tiny.png"' in text
+    assert '<div class="pair">' in text, "a square picture has its verdicts at its side"
+    (tmp_path / "figures" / "tiny.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x07\xd0\0\0\x02\x00")
+    assert '<div class="pair wide">' in write_report(paper, tmp_path).read_text(), "2000 × 512: below it"
     assert {p.suffix for p in (tmp_path / "figures").iterdir()} == {".png", ".pdf", ".svg"}
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["figures"]["tiny"]["seeds_used"] == [0, 1, 2]

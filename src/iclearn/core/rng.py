@@ -28,7 +28,7 @@ def stream(seed: int | Array, name: str) -> PRNGKeyArray:
     return _stream(seed, zlib.crc32(name.encode()) & 0x7FFFFFFF)
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, ...]:
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
     """Standard normals drawn in float32 and cast, so that float32 and float64 runs see the same prompts."""
     return jax.random.normal(key, shape, jnp.float32).astype(dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import struct
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_figure
 
 _MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "failed": "!"}
+WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -23,8 +25,10 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem aut
 h1 {{ font-size: 1.6rem; }}
 h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
 .pair {{ display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 2rem; align-items: start; }}
-@media (max-width: 60rem) {{ .pair {{ grid-template-columns: 1fr; }} }}
+.pair.wide {{ grid-template-columns: minmax(0, 1fr); gap: 1rem; }}
+@media (max-width: 60rem) {{ .pair {{ grid-template-columns: minmax(0, 1fr); }} }}
 img {{ width: 100%; height: auto; }}
+nav {{ columns: 20rem; font-size: .88rem; }} nav a {{ display: block; color: inherit; text-decoration: none; break-inside: avoid; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .88rem; }}
 td, th {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }}
 td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
@@ -39,6 +43,7 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 <p>{citation}</p>
 {notes}
 <p><strong>{summary}</strong></p>
+<nav>{contents}</nav>
 {sections}
 <p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
 <a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
@@ -95,16 +100,19 @@ def write_report(paper: Paper, out: Path) -> Path:
 
 def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
     verdicts = read_json(out / "verdicts.json", [])
-    sections = []
+    contents, sections = [], []
     for figure in paper.figures:
         picture = out / "figures" / f"{figure.id}.png"
         if not picture.exists():
             continue
         encoded = base64.b64encode(picture.read_bytes()).decode()
         rows = [v for v in verdicts if v["figure"] == figure.id]
+        title, marks = html.escape(figure.title), "".join(verdict_mark(v["verdict"]) for v in rows)
+        contents.append(f'<a href="#{figure.id}">{figure.id}: {title} {marks}</a>')
+        shape = "pair wide" if _aspect(picture) > WIDE else "pair"
         sections.append(
-            f'<h2 id="{figure.id}">{figure.id}: {html.escape(figure.title)}</h2><div class="pair">'
-            f'<div><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{encoded}">'
+            f'<h2 id="{figure.id}">{figure.id}: {title}</h2><div class="{shape}">'
+            f'<div><a href="figures/{picture.name}"><img alt="{title}" src="data:image/png;base64,{encoded}"></a>'
             f"<details><summary>Set-up</summary><pre>{html.escape(figure.setup)}</pre></details></div>"
             f"{verdict_table(rows)}</div>"
         )
@@ -114,9 +122,21 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
         citation=html.escape(paper.citation),
         notes=notes,
         summary=html.escape(summary_line(verdicts)),
+        contents="\n".join(contents),
         sections="\n".join(sections),
         version=facts["software"]["iclearn"],
     )
+
+
+def _aspect(picture: Path) -> float:
+    """Width over height of a PNG, from its header."""
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    return width / height
+
+
+def verdict_mark(verdict: str) -> str:
+    """One sign for a verdict, in its colour."""
+    return f'<span class="{verdict}" title="{verdict}">{_MARKS[verdict]}</span>'
 
 
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:

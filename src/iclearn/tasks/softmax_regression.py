@@ -168,7 +168,7 @@ class DocumentSource(AbstractSource):
         raise IclearnError("a softmax regression document has no prefixes")
 
 
-def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, ...], Float[Array, ...]]:
+def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Two independent arrays of standard normals in float32, from the two words of each threefry block.
 
     Documents are drawn afresh at every step, and drawing them is most of the work: `jax.random.normal` throws one of
