@@ -1,5 +1,6 @@
 """Drop times from the initial weights, against the gradient flow of all weights."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from iclearn.theory.zhang2025 import (
     SeparateWeights,
     SmallHead,
     drop_sequence,
+    drop_sequences,
     effective_head_scale,
     fixed_value,
     gradient_flow,
@@ -116,6 +118,32 @@ def test_sequences_do_not_depend_on_the_frame():
     other = drop_sequence(turned, values, 31, basis=basis, gain=GAIN)
     assert [d.head for d in plain] == [d.head for d in other]
     np.testing.assert_allclose([d.time for d in plain], [d.time for d in other], rtol=1e-6)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_many_runs_are_each_as_alone(rank):
+    """Different spectra, and weights from small to so large that some drops come at once."""
+    rng = np.random.default_rng(rank)
+    alone = [random_separate(4, 3, rank, init, seed) for init in (1e-3, 0.1, 1.0) for seed in range(3)]
+    values = np.sort(rng.uniform(0.1, 1, (len(alone), 4)))[:, ::-1]
+    together: SeparateWeights = jax.tree.map(lambda *parts: jnp.stack(parts), *alone)
+    many, times = drop_sequences(together, values, 31, gain=GAIN), np.linspace(0, 3, 40)
+    done = progress(times, many, values, 31, gain=GAIN)
+    for run, weights in enumerate(alone):
+        one = drop_sequence(weights, values[run], 31, gain=GAIN)
+        for ours, theirs in zip(many.of(run), one, strict=True):
+            assert (ours.head, ours.new_head, ours.sign) == (theirs.head, theirs.new_head, theirs.sign)
+            assert ours.time == pytest.approx(theirs.time, rel=1e-12)
+            assert (ours.v_0, ours.limit, ours.rate) == pytest.approx(
+                (theirs.v_0, theirs.limit, theirs.rate), rel=1e-12
+            )
+        own = progress(times, one, values[run], 31, gain=GAIN)
+        np.testing.assert_allclose(done[run], own, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            loss_of_progress(done, values, 31)[run], loss_of_progress(own, values[run], 31), rtol=1e-9
+        )
+    with pytest.raises(IclearnError, match="2 spectra were given for 9 runs"):
+        drop_sequences(together, values[:2], 31)
 
 
 def test_few_heads_learn_few_eigenvectors():
