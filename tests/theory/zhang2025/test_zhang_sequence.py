@@ -191,6 +191,16 @@ def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
     np.testing.assert_allclose(loss_of_progress(done, values, context_len), realised, rtol=1e-10)
 
 
+def test_nothing_is_learned_before_the_first_drop_however_alike_the_eigenvalues_are():
+    """A head's drop carries the modes of its other pairs along, almost to their ends if λ_d is almost λ_1."""
+    values = np.array([0.28, 0.25, 0.24, 0.23])
+    for seed in range(5):
+        drops = drop_sequence(random_separate(4, 4, 4, 1e-3, seed), values, 31, gain=GAIN)
+        assert max(drop.v_0 / drop.limit for drop in drops) > 0.1, "the case in question"
+        done = progress(np.array([0.0, 0.5, 0.9]) * drops[0].time, drops, values, 31, gain=GAIN)
+        assert done.max() < 1e-3
+
+
 def test_scales_may_differ_by_head_but_must_be_enough():
     values = [0.5, 0.3]
     one = typical_sequence(values, 31, [1e-3, 1e-4], num_heads=2)

@@ -35,7 +35,8 @@ def progress(
         new, pair = (x_0 < 1 - 1e-12) & drops.new_head[:, m], (x_0 < 1 - 1e-12) & ~drops.new_head[:, m]
         done[new, :, d] = own_course(elapsed[new] * rates[new, d, None], x_0[new, None]) ** 3
         odds = np.log(1 / x_0[pair, None] ** 2 - 1)
-        done[pair, :, d] = expit(2 * drops.rate[pair, m, None] * elapsed[pair] - odds)
+        # A pair that its head's drop has carried far along was small before: its curve goes on to earlier times.
+        done[pair, :, d] = expit(2 * drops.rate[pair, m, None] * (times - drops.start[pair, m, None]) - odds)
     return done
 
 
