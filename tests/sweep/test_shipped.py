@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 
+from iclearn.engines.reductions import crossings, sample_steps
 from iclearn.papers.sweeps import Options, figure_of, paper_of, plan_of, plateaus, prior_gap
+from iclearn.sweep.api import make_plan
 from iclearn.theory.xie2025 import Law, best_loss, optimum
+from iclearn.theory.zhang2025 import drop_sequence, loss_of_progress, progress, read_weights, saddle_losses
 
 CONTEXTS, NORMS = (4, 16), (0.0, 1.0, 2.0)
 
@@ -80,6 +84,40 @@ def test_plateaus_elsewhere_are_noticed():
     right, wrong = (made_up_crossings(f) for f in (lambda rank: range(0, 4, rank), lambda rank: range(4)))
     found = verdicts("plateaus", {"crossing": wrong, "theory": right})
     assert found["boundary"] == found["where_small"] == found["times"] == "contradicted"
+
+
+def test_theory_is_asked_for_the_very_weights_of_each_run():
+    axes = {
+        "init": {"field": "init.scale", "values": [0.02, 0.3]},
+        "decay": {"field": "task.covariance.parameters", "values": [0.4, 1.7]},
+        "model.rank": [1, 3],
+    }
+    kept = {"levels": "zhang2025", "samples": 300}
+    plan = make_plan(plateaus.base("small"), axes, 3, reduce=kept, chunk=24)
+    steps, table = sample_steps(plan.base.steps, 300), plateaus.predicted(plan, 2)["crossing_step"]
+    assert table.shape == (2, 2, 2, 2, 4)
+    for at in np.ndindex(2, 2, 2, 2):
+        recipe = plan.recipe(at)
+        weights = read_weights(recipe.model.initial(recipe.task, recipe.init, recipe.seed, "float64").weights())
+        drawn = plateaus.initial_weights(recipe, range(2))
+        for name in ("value", "key", "query"):
+            np.testing.assert_array_equal(getattr(drawn, name)[at[-1]], getattr(weights, name))
+        sizes = (recipe.task.covariance.values(4), plateaus.CONTEXT)
+        drops = drop_sequence(weights, *sizes, gain=plateaus.GAIN)
+        done = progress(2 * plateaus.LR * steps, drops, *sizes, gain=plateaus.GAIN)
+        alone = crossings(*map(jnp.asarray, (loss_of_progress(done, sizes[0], 31), steps, saddle_losses(*sizes))))
+        np.testing.assert_allclose(table[at], alone, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_slopes_are_those_of_power_laws_where_three_points_are_known():
+    inits = np.array([0.01, 0.02, 0.03, 0.04])
+    table = xr.DataArray(np.stack([3 / inits, inits**-0.5, 1 / inits]), {"decay": [0, 1, 2], "init": inits})
+    table[1, 0] = np.nan
+    table[2, 1:3] = np.nan
+    slopes = plateaus.slope_of_logs(table)
+    assert slopes.values[:2] == pytest.approx([-1, -0.5])
+    assert np.isnan(slopes.values[2]), "two points are no fit"
 
 
 def test_runs_that_did_not_finish_are_left_out():

@@ -1,5 +1,6 @@
 """Drop times from the initial weights, against the gradient flow of all weights."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from iclearn.theory.zhang2025 import (
     SeparateWeights,
     SmallHead,
     drop_sequence,
+    drop_sequences,
     effective_head_scale,
     fixed_value,
     gradient_flow,
@@ -118,6 +120,32 @@ def test_sequences_do_not_depend_on_the_frame():
     np.testing.assert_allclose([d.time for d in plain], [d.time for d in other], rtol=1e-6)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_many_runs_are_each_as_alone(rank):
+    """Different spectra, and weights from small to so large that some drops come at once."""
+    rng = np.random.default_rng(rank)
+    alone = [random_separate(4, 3, rank, init, seed) for init in (1e-3, 0.1, 1.0) for seed in range(3)]
+    values = np.sort(rng.uniform(0.1, 1, (len(alone), 4)))[:, ::-1]
+    together: SeparateWeights = jax.tree.map(lambda *parts: jnp.stack(parts), *alone)
+    many, times = drop_sequences(together, values, 31, gain=GAIN), np.linspace(0, 3, 40)
+    done = progress(times, many, values, 31, gain=GAIN)
+    for run, weights in enumerate(alone):
+        one = drop_sequence(weights, values[run], 31, gain=GAIN)
+        for ours, theirs in zip(many.of(run), one, strict=True):
+            assert (ours.head, ours.new_head, ours.sign) == (theirs.head, theirs.new_head, theirs.sign)
+            assert ours.time == pytest.approx(theirs.time, rel=1e-12)
+            assert (ours.v_0, ours.limit, ours.rate) == pytest.approx(
+                (theirs.v_0, theirs.limit, theirs.rate), rel=1e-12
+            )
+        own = progress(times, one, values[run], 31, gain=GAIN)
+        np.testing.assert_allclose(done[run], own, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            loss_of_progress(done, values, 31)[run], loss_of_progress(own, values[run], 31), rtol=1e-9
+        )
+    with pytest.raises(IclearnError, match="2 spectra were given for 9 runs"):
+        drop_sequences(together, values[:2], 31)
+
+
 def test_few_heads_learn_few_eigenvectors():
     values = [0.5, 0.3, 0.2]
     assert len(drop_sequence(random_separate(3, 2, 1, 1e-3, 0), values, 31)) == 2
@@ -161,6 +189,16 @@ def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
     weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, gain=GAIN)
     realised = loss_of(weights, np.diag(values), context_len, gain=GAIN)
     np.testing.assert_allclose(loss_of_progress(done, values, context_len), realised, rtol=1e-10)
+
+
+def test_nothing_is_learned_before_the_first_drop_however_alike_the_eigenvalues_are():
+    """A head's drop carries the modes of its other pairs along, almost to their ends if λ_d is almost λ_1."""
+    values = np.array([0.28, 0.25, 0.24, 0.23])
+    for seed in range(5):
+        drops = drop_sequence(random_separate(4, 4, 4, 1e-3, seed), values, 31, gain=GAIN)
+        assert max(drop.v_0 / drop.limit for drop in drops) > 0.1, "the case in question"
+        done = progress(np.array([0.0, 0.5, 0.9]) * drops[0].time, drops, values, 31, gain=GAIN)
+        assert done.max() < 1e-3
 
 
 def test_scales_may_differ_by_head_but_must_be_enough():

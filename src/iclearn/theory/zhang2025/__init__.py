@@ -45,7 +45,7 @@ from .scalar import (
     plateau_duration,
     time_to_reach,
 )
-from .sequence import Drop, drop_sequence, typical_sequence
+from .sequence import Drop, Drops, drop_sequence, drop_sequences, typical_sequence
 from .staircase import loss_of_progress, progress, weights_of_progress
 from .summary import summary
 from .weights import MergedWeights, SeparateWeights, read_weights
@@ -53,6 +53,7 @@ from .weights import MergedWeights, SeparateWeights, read_weights
 __all__ = [
     "HALF_LOSS",
     "Drop",
+    "Drops",
     "MergedWeights",
     "SeparateWeights",
     "SmallHead",
@@ -61,6 +62,7 @@ __all__ = [
     "conspicuous_plateaus",
     "drop_duration",
     "drop_sequence",
+    "drop_sequences",
     "effective_head_scale",
     "effective_init",
     "eigenpairs",

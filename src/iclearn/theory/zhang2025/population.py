@@ -31,6 +31,15 @@ def spectrum(eigenvalues: Spectrum) -> np.ndarray:
     return np.sort(values)[::-1].copy()
 
 
+def spectra(eigenvalues: Spectrum, runs: int) -> np.ndarray:
+    """One spectrum for each run (run, dim): `eigenvalues` are those of all runs, or a row for each."""
+    rows, back = np.unique(np.atleast_2d(np.asarray(eigenvalues, float)), axis=0, return_inverse=True)
+    values = np.stack([spectrum(row) for row in rows])[back.reshape(-1)]
+    if len(values) not in (1, runs):
+        raise IclearnError(f"{len(values)} spectra were given for {runs} runs: give one, or one for each run")
+    return np.broadcast_to(values, (runs, values.shape[1]))
+
+
 def check_sizes(context_len: float, gain: float = 1.0) -> None:
     """Refuse a context length below 1 (infinite is allowed) or a gain that is not positive and finite."""
     if not context_len >= 1:

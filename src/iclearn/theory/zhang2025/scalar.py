@@ -7,6 +7,7 @@ whatever λ, N and g are.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -89,29 +90,42 @@ def time_to_reach(
     return units / growth_rate(eigenvalue, trace, context_len, gain=gain)
 
 
+@cache
+def _table() -> tuple[np.ndarray, np.ndarray]:
+    """(Φ, ℓ) at values of ℓ so close that one step of Newton's method leads from a chord to 1e-13."""
+    logits = np.linspace(-46, 46, 2**16)
+    return _primitive(logits), logits
+
+
+def own_course(units: Values, x_0: Values) -> np.ndarray:
+    """x = v/v* at a time in the ODE's own units, from 0 < x_0 < 1; both may be arrays.
+
+    Φ is inverted in ℓ = ln(x/(1 − x)): by the table, then one step of Newton's method.
+    """
+    target = _primitive(np.log(x_0) - np.log1p(-np.asarray(x_0))) + units
+    heights, logits = _table()
+    before = -np.log(np.maximum(-target, 1.0))  # where x is below the table it is −1/Φ
+    logit = np.where(target < heights[0], before, np.interp(target, heights, logits))
+    x = expit(logit)
+    return expit(logit + (target - _primitive(logit)) * x * (1 + x + x * x))
+
+
+def own_wait(x_0: Values, progress: float = HALF_LOSS) -> np.ndarray:
+    """The time in the ODE's own units from x_0 to `progress`; 0 if x_0 is beyond."""
+    start = np.minimum(x_0, progress)
+    return _primitive(_logit(progress, 1.0, "progress")) - _primitive(np.log(start) - np.log1p(-start))
+
+
 def head_course(
     times: np.ndarray, eigenvalue: float, trace: float, context_len: float, v_0: float, *, gain: float = 1.0
 ) -> np.ndarray:
-    """v(t) of (21) at `times` by inverting `time_to_reach`, exact to rounding.
-
-    Newton in ℓ = ln(x/(1 − x)): Φ is increasing and concave there, so from the left it converges without
-    overshoot.
-    """
+    """v(t) of (21) at `times` by inverting `time_to_reach`, exact to rounding."""
     v_star = fixed_value(eigenvalue, trace, context_len, gain=gain)
-    start = _logit(v_0, v_star, "v_0")
+    _logit(v_0, v_star, "v_0")
     elapsed = np.asarray(times, float) * growth_rate(eigenvalue, trace, context_len, gain=gain)
     if (elapsed < 0).any():
         raise IclearnError("times must not be negative: v_0 is the value at time 0")
-    target = _primitive(start) + elapsed
-    logit = np.full_like(target, start)
-    rounding = 1e-15 * (1 + np.abs(_primitive(start)) + elapsed)
-    for _ in range(2000):
-        x = expit(logit)
-        step = (target - _primitive(logit)) * x * (1 + x + x * x)
-        logit = logit + step
-        if np.all(np.abs(step) <= rounding * (1 + np.abs(logit))):
-            break
-    return v_star * expit(logit)
+    return v_star * own_course(elapsed, v_0 / v_star)
 
 
 def plateau_duration(eigenvalue: Values, v_0: Values, *, gain: float = 1.0) -> Values:
@@ -134,6 +148,5 @@ def drop_duration(
 ) -> float:
     """The time (21) takes from v_0 to `progress`·v* (default: half of the loss drop); 0 if v_0 is beyond."""
     v_star = fixed_value(eigenvalue, trace, context_len, gain=gain)
-    if v_0 >= progress * v_star:
-        return 0.0
-    return float(time_to_reach(progress * v_star, eigenvalue, trace, context_len, v_0, gain=gain))
+    _logit(min(v_0, progress * v_star), v_star, "v_0")
+    return float(own_wait(v_0 / v_star, progress) / growth_rate(eigenvalue, trace, context_len, gain=gain))

@@ -3,22 +3,22 @@
 Between drops, small heads follow the cubic flow of `escape`; a drop by a new head follows (21). In a head
 of rank R > 1 that has grown, v is of order one, so its unused pairs grow exponentially, κ̇ = κ v (g λ² − g²
 λ³ a v κ²): a logistic curve for κ² and a brief plateau. Everything is to leading order in small initial
-weights.
+weights. Runs are followed side by side, and one run is a batch of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import jax.numpy as jnp
 import numpy as np
 
 from ...core.errors import IclearnError
 from .escape import SmallHead
-from .population import Spectrum, check_sizes, spectrum
-from .saddles import fixed_point_weights, learned_components
-from .scalar import HALF_LOSS, drop_duration
+from .population import Spectrum, spectra, spectrum
+from .saddles import learned_components
+from .scalar import HALF_LOSS, fixed_value, own_wait
 from .weights import SeparateWeights
 
 # ∫ v dt of (21) long after its drop, extrapolated back to its blow-up time 1/(g λ² v_0), is
@@ -48,99 +48,180 @@ class Drop:
     sign: int = 1
 
 
-@dataclass
-class _Grown:
-    """A grown head: its value, what it holds, and the modes (k ± q)/√2 of its unused pairs (rank, dim)."""
+@dataclass(frozen=True)
+class Drops:
+    """The drops of many runs: the fields of `Drop` as arrays (run, drop); `component` (drop,) is the same in all."""
 
-    value: float
-    modes: np.ndarray
-    sign: int
-    held: list[int] = field(default_factory=list)
+    component: np.ndarray
+    head: np.ndarray
+    new_head: np.ndarray
+    start: np.ndarray
+    time: np.ndarray
+    v_0: np.ndarray
+    limit: np.ndarray
+    rate: np.ndarray
+    sign: np.ndarray
 
-    def hold(self, component: int, target: np.ndarray) -> None:
-        """Take the pair direction of `component`, leaving to the other modes what is orthogonal to it."""
-        taken = self.modes[:, component]
-        norm = np.linalg.norm(taken)
-        if norm > 0:
-            self.modes = self.modes - np.outer(taken, taken @ self.modes) / norm**2
-        self.held.append(component)
-        self.value = float(target[self.held].sum() ** (1 / 3))
+    @staticmethod
+    def together(runs: Sequence[Sequence[Drop]]) -> Drops:
+        """The drops of runs that learn the same components."""
+        names = [field.name for field in fields(Drops)]
+        columns = {name: np.array([[getattr(drop, name) for drop in drops] for drops in runs]) for name in names}
+        return Drops(**columns | {"component": columns["component"][0]})
+
+    @staticmethod
+    def in_turn(drops: Sequence[Drops]) -> Drops:
+        """One drop after another of the same runs."""
+        names = [field.name for field in fields(Drops)]
+        return Drops(*(np.concatenate([getattr(drop, name) for drop in drops], -1) for name in names))
+
+    def of(self, run: int) -> list[Drop]:
+        """The list of one run."""
+        columns = [getattr(self, field.name)[run].tolist() for field in fields(Drops)[1:]]
+        return [Drop(*row) for row in zip(self.component.tolist(), *columns, strict=True)]
 
 
 class _Race:
-    """Who escapes next? Holds all heads at the time `now`, in the eigenbasis."""
+    """Who escapes next? All heads of all runs at the times `now` (run), in the eigenbasis.
 
-    def __init__(self, small: dict[int, SmallHead], values: np.ndarray, context_len: float, gain: float, rank: int):
-        check_sizes(context_len, gain)
-        self.small, self.grown = small, dict[int, _Grown]()
-        self.values, self.context_len, self.gain, self.rank = values, context_len, gain, rank
-        self.target = fixed_point_weights(range(len(values)), values, context_len, gain=gain)
-        self.now, self.learned = 0.0, 0
+    Each drop is of the same eigenvector in every run. A small head has `value`, `plus` and `minus` as in
+    `SmallHead`; a grown one has `value`, what it holds, the drop it grew in, and in `plus` the modes (k ± q)/√2
+    of its unused pairs. Their axes begin with run and head.
+    """
+
+    def __init__(self, small: SmallHead, values: np.ndarray, context_len: float, gain: float):
+        runs, heads, self.rank, self.dim = small.plus.shape
+        self.value, self.plus, self.minus = np.array(small.value), small.plus.copy(), small.minus.copy()
+        self.grown, self.held = np.zeros((runs, heads), bool), np.zeros((runs, heads, self.dim), bool)
+        self.sign, self.drop = np.ones((runs, heads), int), np.zeros((runs, heads), int)
+        self.v_star = np.asarray(fixed_value(values, values.sum(-1, keepdims=True), context_len, gain=gain))
+        self.target, self.force = self.v_star**3, gain * values**2
+        self.now, self.learned, self.runs = np.zeros(runs), 0, np.arange(runs)
 
     def rates(self) -> np.ndarray:
-        """Force left on each eigenvector, c_d = g λ_d² or 0 where it is learned."""
-        rates = self.gain * self.values**2
-        rates[: self.learned] = 0
-        return rates
+        """Force left on each eigenvector (run, dim), c_d = g λ_d² or 0 where it is learned."""
+        return np.where(np.arange(self.dim) < self.learned, 0, self.force)
 
-    def _pass(self, span: float) -> None:
-        rates = self.rates()
-        self.small = {h: head.after(span, rates) for h, head in self.small.items()}
-        for grown in self.grown.values():
-            if len(grown.held) < self.rank:
-                grown.modes = grown.modes * np.exp(rates * grown.value * span)
-        self.now += float(span)
+    def small(self) -> tuple[tuple[np.ndarray, ...], SmallHead, np.ndarray]:
+        """The heads that are small, in a row: where they are (run, head), themselves, and the rates of each.
+
+        Only with the eigenvectors that are not learned yet: the others do not move.
+        """
+        at, left = np.nonzero(~self.grown), slice(self.learned, None)
+        heads = SmallHead(self.value[at], self.plus[at][..., left], self.minus[at][..., left])
+        return at, heads, self.force[at[0], left]
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(κ_0, κ*, growth rate of κ, span) of the next pair of every head (run, head).
+
+        The span is ∫(1 − κ²/κ*²)dt, the time until the force is gone if this pair learns next; infinite where
+        a head is small or has no pair left.
+        """
+        d = self.learned
+        target = self.target[:, None]
+        value = ((self.held * target).sum(-1) + target[:, :, d]) ** (1 / 3)
+        kappa, full = np.linalg.norm(self.plus[..., d], axis=-1) / 2**0.5, np.sqrt(target[:, :, d] / value)
+        rate = self.force[:, None, d] * self.value
+        able = self.grown & (self.held.sum(-1) < self.rank) & (kappa > 0)
+        ratio = np.where(able, full, 1) / np.where(able, kappa, 1)
+        span = np.where(able, np.maximum(0, np.log(ratio) / np.where(able, rate, 1)), np.inf)
+        return kappa, full, rate, span
+
+    def head_span(self, blow_up: np.ndarray) -> np.ndarray:
+        """The same for heads (run, …) that blow up after t_b: ∫(1 − v³/v*³)dt = t_b − 1/(g λ² v*) under (21)."""
+        unit = 1 / (self.force * self.v_star)[:, self.learned]
+        return np.maximum(0, blow_up - unit.reshape(-1, *[1] * (blow_up.ndim - 1)))
+
+    def _pass(self, span: np.ndarray) -> None:
+        """Let the time `span` (run) pass, at the end of which the next eigenvector is learned."""
+        room = self.grown & (self.held.sum(-1) < self.rank)
+        growth = self.rates()[:, None] * (np.where(room, self.value, 0) * span[:, None])[..., None]
+        self.plus = self.plus * np.exp(growth)[:, :, None]
+        if self.learned + 1 < self.dim:  # else nothing drives them any more
+            at, heads, rates = self.small()
+            later, left = heads.after(span[at[0]], rates), (*at, slice(None), slice(self.learned, None))
+            self.value[at], self.plus[left], self.minus[left] = later.value, later.plus, later.minus
+        self.now = self.now + span
         self.learned += 1
 
-    def _pair(self, head: int) -> tuple[float, float, float]:
-        """(κ_0, κ*, growth rate of κ) of the next pair of a grown head."""
-        grown, d = self.grown[head], self.learned
-        full = float(self.target[[*grown.held, d]].sum() ** (1 / 3))
-        kappa = float(np.linalg.norm(grown.modes[:, d]) / 2**0.5)
-        return kappa, float((self.target[d] / full) ** 0.5), float(self.rates()[d] * grown.value)
+    def grow(self, head: np.ndarray, pair: np.ndarray, v_0: np.ndarray, modes: np.ndarray, sign: np.ndarray) -> Drops:
+        """The next drop of every run, by `head`: its next pair where `pair`, else the head, whose scale is `v_0`.
 
-    def pair_span(self, head: int) -> float:
-        """∫(1 − κ²/κ*²)dt: time until the force is gone if this head's next pair learns next."""
-        kappa, full, rate = self._pair(head)
-        return max(0.0, np.log(full / kappa) / rate) if kappa > 0 else np.inf
+        Args:
+            modes: the growing modes (run, rank, dim) of the new heads.
+        """
+        d, start, rates, at = self.learned, self.now, self.rates(), (self.runs, head)
+        kappa, full, speed, spans = (table[at] for table in self.pairs())
+        v_0, limit = np.where(pair, kappa, v_0), np.where(pair, full, self.v_star[:, d])
+        rate = np.where(pair, speed, rates[:, d] * limit)
+        self.grown[at], new, old = True, np.nonzero(~pair)[0], np.nonzero(pair)[0]
 
-    def head_span(self, blow_up: float) -> float:
-        """The same for a head that blows up after t_b: ∫(1 − v³/v*³)dt = t_b − 1/(g λ² v*) under (21)."""
-        d = self.learned
-        return max(0.0, blow_up - 1 / (self.rates()[d] * self.target[d] ** (1 / 3)))
+        wait = np.zeros(len(start))
+        wait[new] = own_wait((v_0 / limit)[new])
+        y_0, y = np.minimum((v_0 / limit)[old] ** 2, _HALF_LOGISTIC), _HALF_LOGISTIC
+        wait[old] = (np.log(y / (1 - y)) - np.log(y_0 / (1 - y_0))) / 2
+        self._pass(np.where(pair, spans, self.head_span(1 / (rates[:, d] * v_0))))
 
-    def grow_pair(self, head: int) -> Drop:
-        d, start, span = self.learned, self.now, self.pair_span(head)
-        kappa, full, rate = self._pair(head)
-        y_0, y = min((kappa / full) ** 2, _HALF_LOGISTIC), _HALF_LOGISTIC
-        wait = (np.log(y / (1 - y)) - np.log(y_0 / (1 - y_0))) / (2 * rate)
-        self._pass(span)
-        self.grown[head].hold(d, self.target)
-        return Drop(d, head, False, start, float(start + wait), kappa, full, rate, self.grown[head].sign)
+        if len(new):
+            size = np.linalg.norm(modes[new, :, d], axis=-1)
+            travelled = np.maximum(0, np.log(2**0.5 * self.v_star[new, d] / size) + _LEAD - 1)
+            growth = rates[new] / rates[new, d, None] * travelled[:, None]
+            self.plus[new, head[new]] = modes[new] * np.exp(growth)[:, None]
+            self.sign[new, head[new]], self.drop[new, head[new]] = sign[new], d
+        self._hold(at, d)
+        columns = (head, ~pair, start, start + wait / rate, v_0, limit, rate, self.sign[at])
+        return Drops(np.array([d]), *(column[:, None] for column in columns))
 
-    def grow_head(self, head: int, v_0: float, modes: np.ndarray, sign: int = 1) -> Drop:
-        d, start, rates = self.learned, self.now, self.rates()
-        v_star = float(self.target[d] ** (1 / 3))
-        wait = drop_duration(self.values[d], self.values.sum(), self.context_len, v_0, gain=self.gain)
-        self._pass(self.head_span(1 / (rates[d] * v_0)))
-        travelled = np.log(2**0.5 * v_star / np.linalg.norm(modes[:, d])) + _LEAD - 1
-        self.grown[head] = _Grown(v_star, modes * np.exp(rates / rates[d] * max(0.0, float(travelled))), sign)
-        self.grown[head].hold(d, self.target)
-        return Drop(d, head, True, start, start + wait, v_0, v_star, float(rates[d] * v_star), sign)
+    def _hold(self, at: tuple[np.ndarray, np.ndarray], component: int) -> None:
+        """Heads take the pair direction of `component`, leaving to the other modes what is orthogonal to it."""
+        modes = self.plus[at]
+        taken = modes[..., component]
+        norm = np.linalg.norm(taken, axis=-1, keepdims=True)
+        taken = taken / np.where(norm > 0, norm, 1)
+        self.plus[at] = modes - taken[:, :, None] * np.einsum("nr,nrd->nd", taken, modes)[:, None]
+        self.held[(*at, component)] = True
+        self.value[at] = (self.held[at] * self.target).sum(-1) ** (1 / 3)
 
-    def next_drop(self) -> Drop:
-        rates = self.rates()
-        ends = {h: head.blow_up(rates) for h, head in self.small.items()}
-        spans = {h: self.head_span(end) for h, (end, _) in ends.items()}
-        spans |= {h: self.pair_span(h) for h, grown in self.grown.items() if len(grown.held) < self.rank}
-        winner = min(spans, key=lambda h: spans[h])
-        if not np.isfinite(spans[winner]):
+    def next_drop(self) -> Drops:
+        at, heads, rates = self.small()
+        ends, signs = np.full(self.grown.shape, np.inf), np.ones(self.grown.shape, int)
+        ends[at], signs[at] = heads.blow_up(rates)
+        ages = np.argsort(self.drop, 1, kind="stable")  # where several are there at once: small heads, then the oldest
+        spans = np.concatenate([self.head_span(ends), np.take_along_axis(self.pairs()[-1], ages, 1)], 1)
+        winner, count = spans.argmin(1), ends.shape[1]
+        if not np.isfinite(spans[self.runs, winner]).all():
             raise IclearnError("no head leaves zero from these weights: give every head some initial weights")
-        if winner in self.grown:
-            return self.grow_pair(winner)
-        head, (end, sign) = self.small.pop(winner), ends[winner]
-        modes = head.plus if sign > 0 else head.minus
-        return self.grow_head(winner, float(1 / (rates[self.learned] * end)), modes, sign)
+        pair = winner >= count
+        head = np.where(pair, ages[self.runs, winner % count], winner % count)
+        own = (self.runs, head)
+        modes = np.where((signs[own] > 0)[:, None, None], self.plus[own], self.minus[own])
+        v_0 = 1 / np.where(pair, 1.0, self.force[:, self.learned] * ends[own])
+        return self.grow(head, pair, v_0, modes, signs[own])
+
+
+def drop_sequences(
+    weights: SeparateWeights,
+    eigenvalues: Spectrum,
+    context_len: float,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+    count: int | None = None,
+) -> Drops:
+    """`drop_sequence` of many runs at once: weights with a leading axis of runs.
+
+    Args:
+        eigenvalues: of all runs (dim), or a row for each (run, dim).
+    """
+    own = weights if basis is None else weights.rotated(jnp.asarray(basis, float))
+    runs, num_heads, rank, dim = own.key.shape
+    values = spectra(eigenvalues, runs)
+    if dim != values.shape[1]:
+        raise IclearnError(f"{values.shape[1]} eigenvalues were given for weights of dim {dim}")
+    small = SmallHead.from_weights(*(np.asarray(part, float) for part in (own.value, own.key, own.query)))
+    race = _Race(small, values, context_len, gain)
+    room = learned_components(dim, rank, num_heads)
+    return Drops.in_turn([race.next_drop() for _ in range(room if count is None else min(count, room))])
 
 
 def drop_sequence(
@@ -162,15 +243,8 @@ def drop_sequence(
         basis: eigenvectors as columns, in the order of decreasing eigenvalues (default: the axes).
         count: the first so many drops only (default: all that the heads have room for).
     """
-    values = spectrum(eigenvalues)
-    own = weights if basis is None else weights.rotated(jnp.asarray(basis, float))
-    num_heads, rank, dim = own.key.shape
-    if dim != len(values):
-        raise IclearnError(f"{len(values)} eigenvalues were given for weights of dim {dim}")
-    rows = zip(np.asarray(own.value), np.asarray(own.key), np.asarray(own.query), strict=True)
-    race = _Race({h: SmallHead.from_weights(*row) for h, row in enumerate(rows)}, values, context_len, gain, rank)
-    room = learned_components(dim, rank, num_heads)
-    return [race.next_drop() for _ in range(room if count is None else min(count, room))]
+    one = SeparateWeights(weights.value[None], weights.key[None], weights.query[None])
+    return drop_sequences(one, spectrum(eigenvalues), context_len, basis=basis, gain=gain, count=count).of(0)
 
 
 def typical_sequence(
@@ -196,15 +270,12 @@ def typical_sequence(
     scales = np.broadcast_to(np.asarray(v_0, float), (needed,)) if np.ndim(v_0) == 0 else np.asarray(v_0, float)
     if len(scales) < needed or not (scales > 0).all():
         raise IclearnError(f"v_0 needs {needed} positive head scales for these sizes, not {np.asarray(v_0).tolist()}")
-    race = _Race({}, values, context_len, gain, rank)
+    nothing = np.zeros((1, needed, rank, len(values)))
+    race = _Race(SmallHead(nothing[:, :, 0, 0], nothing, nothing), values[None], context_len, gain)
     drops = []
     for m in range(room):
-        head = m // rank
-        if m % rank:
-            drops.append(race.grow_pair(head))
-        else:
-            modes = np.zeros((rank, len(values)))
-            pairs = np.arange(min(rank, len(values) - m))
-            modes[pairs, m + pairs] = 2**0.5 * scales[head]
-            drops.append(race.grow_head(head, float(scales[head]), modes))
-    return drops
+        head, modes = m // rank, np.zeros((1, rank, len(values)))
+        pairs = np.arange(min(rank, len(values) - m))
+        modes[0, pairs, m + pairs] = 2**0.5 * scales[head]
+        drops.append(race.grow(np.array([head]), np.array([m % rank > 0]), scales[[head]], modes, np.array([1])))
+    return Drops.in_turn(drops).of(0)

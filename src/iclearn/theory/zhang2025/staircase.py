@@ -8,37 +8,49 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
-from .population import Spectrum, inflation, spectrum
+from .population import Spectrum, spectra
 from .saddles import fixed_point_weights
-from .scalar import head_course
-from .sequence import Drop
+from .scalar import fixed_value, growth_rate, own_course
+from .sequence import Drop, Drops
 from .weights import SeparateWeights
 
 
 def progress(
-    times: np.ndarray, drops: Sequence[Drop], eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0
+    times: np.ndarray, drops: Sequence[Drop] | Drops, eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0
 ) -> np.ndarray:
-    """How far each eigenvector is learned, W_dd(t)/w_d in 0..1 (time, dim), by (21) or the logistic curve."""
-    values, times = spectrum(eigenvalues), np.asarray(times, float)
-    done = np.zeros((len(times), len(values)))
-    for drop in drops:
-        elapsed = np.clip(times - drop.start, 0, None)
-        if drop.v_0 >= drop.limit * (1 - 1e-12):
-            done[:, drop.component] = times >= drop.start
-        elif drop.new_head:
-            lam = float(values[drop.component])
-            v = head_course(elapsed, lam, values.sum(), context_len, drop.v_0, gain=gain)
-            done[:, drop.component] = (v / drop.limit) ** 3
-        else:
-            odds = np.log(drop.limit**2 / drop.v_0**2 - 1)
-            done[:, drop.component] = expit(2 * drop.rate * elapsed - odds)
+    """How far each eigenvector is learned, W_dd(t)/w_d in 0..1 (time, dim), by (21) or the logistic curve.
+
+    For the `Drops` of many runs (run, time, dim); `eigenvalues` are those of all, or a row for each run.
+    """
+    if not isinstance(drops, Drops):
+        return progress(times, Drops.together([drops]), eigenvalues, context_len, gain=gain)[0]
+    runs = len(drops.head)
+    values, times = spectra(eigenvalues, runs), np.asarray(times, float)
+    rates = np.asarray(growth_rate(values, values.sum(-1, keepdims=True), context_len, gain=gain))
+    done = np.zeros((runs, len(times), values.shape[1]))
+    for m, d in enumerate(drops.component):
+        x_0 = drops.v_0[:, m] / drops.limit[:, m]
+        elapsed = np.clip(times - drops.start[:, m, None], 0, None)
+        done[:, :, d] = times >= drops.start[:, m, None]  # where x_0 is 1
+        new, pair = (x_0 < 1 - 1e-12) & drops.new_head[:, m], (x_0 < 1 - 1e-12) & ~drops.new_head[:, m]
+        done[new, :, d] = own_course(elapsed[new] * rates[new, d, None], x_0[new, None]) ** 3
+        odds = np.log(1 / x_0[pair, None] ** 2 - 1)
+        # A pair that its head's drop has carried far along was small before: its curve goes on to earlier times.
+        done[pair, :, d] = expit(2 * drops.rate[pair, m, None] * (times - drops.start[pair, m, None]) - odds)
     return done
 
 
 def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: float) -> np.ndarray:
-    """tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²) for progress ρ (time, dim); where all ρ are 0 or 1, this is (19)."""
-    values = spectrum(eigenvalues)
-    return values.sum() - (2 * done - done**2) @ (values / inflation(values, context_len))
+    """tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²) for progress ρ (time, dim); where all ρ are 0 or 1, this is (19).
+
+    With progress (run, time, dim) `eigenvalues` may be a row for each run.
+    """
+    if done.ndim == 2:
+        return loss_of_progress(done[None], eigenvalues, context_len)[0]
+    values = spectra(eigenvalues, len(done))
+    trace = values.sum(-1, keepdims=True)
+    gained = values**2 * np.asarray(fixed_value(values, trace, context_len)) ** 3
+    return trace - ((2 * done - done**2) @ gained[:, :, None])[:, :, 0]
 
 
 def weights_of_progress(
