@@ -196,7 +196,8 @@ def test_one_line_exit_code_two_and_nothing_left_behind(line, folder, capsys):
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
     assert main(line.split()) == 2
     told = capsys.readouterr()
-    assert told.err == f"{ERRORS[line]}\n"
+    # Some releases of tyro write the name of an argument as a Python tuple.
+    assert told.err.replace("('--lr',)", "--lr") == f"{ERRORS[line]}\n"
     assert told.out == ""
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
 
