@@ -17,6 +17,14 @@ def test_double_precision_is_on():
     assert jnp.asarray(1.0).dtype == jnp.float64
 
 
+def test_float32_products_keep_their_bits_unless_the_user_chose_otherwise():
+    tell = "import jax, iclearn.core.backend; print(jax.config.jax_default_matmul_precision)"
+    for chosen, expected in ((None, "highest"), ("bfloat16", "bfloat16")):
+        env = os.environ | ({"JAX_DEFAULT_MATMUL_PRECISION": chosen} if chosen else {})
+        done = subprocess.run([sys.executable, "-c", tell], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
+
+
 def test_where_compiled_programs_are_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("ICLEARN_COMPILE_CACHE", raising=False)

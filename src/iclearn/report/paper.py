@@ -28,7 +28,8 @@ h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size
 .pair.wide {{ grid-template-columns: minmax(0, 1fr); gap: 1rem; }}
 @media (max-width: 60rem) {{ .pair {{ grid-template-columns: minmax(0, 1fr); }} }}
 img {{ width: 100%; height: auto; }}
-nav {{ columns: 20rem; font-size: .88rem; }} nav a {{ display: block; color: inherit; text-decoration: none; break-inside: avoid; }}
+nav {{ columns: 20rem; font-size: .88rem; }}
+nav a {{ display: block; color: inherit; text-decoration: none; break-inside: avoid; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .88rem; }}
 td, th {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }}
 td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
