@@ -208,7 +208,7 @@ execute.execute(SweepFolder.open({str(folder.root)!r}), execute.processes(2))
             time.sleep(0.1)
         pids = [json.loads(claim.path.read_text())["pid"] for claim in folder.claims.active().values()]
         sweeping.send_signal(signal.SIGINT)
-        sweeping.wait(30)
+        sweeping.wait(120)  # a worker ends what its program is at
     finally:
         sweeping.kill()
         sweeping.wait()
