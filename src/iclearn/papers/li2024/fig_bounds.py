@@ -142,7 +142,7 @@ def draw(data: Data):
         xlabel="gradient step k", title=f"along gradient descent, n = {WORDS}", ylim=(low, high + 0.45 * (high - low))
     )
     axes[1].set_ylabel(r"$\log_{10}\|\tilde b-b\|$")
-    axes[1].legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.3))
+    axes[1].legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.48))
     for i, layer in enumerate(LAYERS):
         values = end(data[layer], "preds_diff")
         axes[2].errorbar(i, values.mean(), values.std(), color=COLOURS[layer], marker=MARKS[layer], capsize=4, ms=8)
