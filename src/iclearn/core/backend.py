@@ -21,7 +21,7 @@ jax.config.update("jax_enable_x64", True)
 
 # A GPU multiplies float32 matrices with ten bits of mantissa unless it is told not to: one product with the identity
 # would round initial weights by 5e-4. A user's own choice stands.
-if jax.config.jax_default_matmul_precision is None:
+if getattr(jax.config, "jax_default_matmul_precision", None) is None:
     jax.config.update("jax_default_matmul_precision", "highest")
 
 # Our matrix products are tiny: trying out kernels for them costs a GPU program most of its time to compile, and gains
