@@ -335,7 +335,7 @@ model: separate attention, reduced, H={HEADS}, rank 1..4; k, q ~ N(0, init²/(5R
 stay at level m: from drop to drop (loss half way between levels), in units τ/(N λ²_(m+1)); long: more than a new pair could need
 theory: drop_sequences from the same initial weights ({PREDICTED[options.preset]} seeds a cell), read in the same way
 orange: theory's share, averaged over neighbouring points, is one half; grey: fewer than half of the runs finished""",
-        cost={"small": "5 minutes on 2 cores", "medium": "three quarters of an hour on 2 cores with --path written", "full": "a minute or two on an H200, most of it compiling"}[options.preset],
+        cost={"small": "3 minutes on 2 cores", "medium": "three quarters of an hour on 2 cores with --path written", "full": "under 3 minutes on an H200, most of it compiling and theory"}[options.preset],
     )  # fmt: skip
 
 
