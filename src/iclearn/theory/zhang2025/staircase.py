@@ -49,7 +49,7 @@ def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: float
         return loss_of_progress(done[None], eigenvalues, context_len)[0]
     values = spectra(eigenvalues, len(done))
     trace = values.sum(-1, keepdims=True)
-    gained = values**2 * np.asarray(fixed_value(values, trace, context_len)) ** 3
+    gained = values**2 * np.asarray(fixed_value(values, trace, context_len)) ** 3  # λ/a, as v*³ = 1/(λ a)
     return trace - ((2 * done - done**2) @ gained[:, :, None])[:, :, 0]
 
 
