@@ -47,6 +47,8 @@ RANKS = (1, 2, 3, 4)
 TICKS = (0.01, 0.03, 0.1)
 LINE, GREY = "#D55E00", "0.9"
 SMALL_INIT = 0.04  # up to here the theory, which is leading order in the init scale, is judged
+SAME_SIDE, SAME_SIDE_BY_RANK = 0.95, 0.94  # a theory that had grown heads' pairs too early was at 0.938 for rank 4
+LATE = 0.02
 GRIDS = {
     "small": {
         "init": {"field": "init.scale", "values": {"logspace": [0.005, 0.32, 7]}},
@@ -263,7 +265,8 @@ def boundary(data: Data) -> Outcome:
         "by rank": same.mean(("init", "decay")).values,
         "cells": int(both.sum()),
     }
-    return judge_true(told["cells on the same side"] >= 0.85, told, seeds=data["crossing"].sizes["seed"])
+    passed = told["cells on the same side"] >= SAME_SIDE and bool((told["by rank"] >= SAME_SIDE_BY_RANK).all())
+    return judge_true(passed, told, seeds=data["crossing"].sizes["seed"])
 
 
 def where_small(data: Data) -> Outcome:
@@ -303,7 +306,7 @@ def times(data: Data) -> Outcome:
     small = float(off.where(off["init"] <= SMALL_INIT, drop=True).median())
     told = {"median error, small init": small}
     told |= {f"init {scale:.3g}": round(float(error), 4) for scale, error in zip(by_init["init"], by_init, strict=True)}
-    return judge_true(small <= 0.05, told, seeds=theory.sizes["seed"])
+    return judge_true(small <= LATE, told, seeds=theory.sizes["seed"])
 
 
 def figure(options: Options) -> Figure:
@@ -316,7 +319,7 @@ def figure(options: Options) -> Figure:
         claims=(
             Claim(
                 "boundary", "Theory started from each run's own weights says where in the plane runs have a long plateau at every multiple of R and nowhere else.",
-                "training and theory on the same side of one half", "85 % of the cells, far beyond the small weights the theory assumes", boundary, source="ours",
+                "training and theory on the same side of one half", f"{SAME_SIDE:.0%} of the cells and {SAME_SIDE_BY_RANK:.0%} of those of each rank, far beyond the small weights the theory assumes", boundary, source="ours",
             ),
             Claim(
                 "where_small", "With small weights plateaus sit at the multiples of R whatever the spectrum.",
@@ -327,7 +330,7 @@ def figure(options: Options) -> Figure:
                 "slopes -1 and near 0 of ln(stay) against ln(init)", f"-1 ± 0.2; between -0.5 and 0.05; init ≤ {SMALL_INIT:g}", exponents, source="theory",
             ),
             Claim(
-                "times", "Drops come when theory says.", "measured / predicted = 1", f"median error 5 % up to init {SMALL_INIT:g}", times, source="theory",
+                "times", "Drops come when theory says.", "measured / predicted = 1", f"median error {LATE:.0%} up to init {SMALL_INIT:g}", times, source="theory",
             ),
         ),
         setup=f"""task: D={DIM}, N={CONTEXT}, λ_d ∝ d^-decay (trace 1), infinitely many prompts
