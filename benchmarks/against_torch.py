@@ -76,7 +76,7 @@ def measure(name: str, what: str, recipe: Recipe, loop_steps: int, slow_steps: i
     for threads in sorted({1, cores}):
         torch.set_num_threads(threads)
         losses, walls, cpus = train(
-            tokens, target, start, lr=recipe.optimiser.lr, steps=slow_steps + 1, softmax=softmax
+            tokens, target, start, lr=recipe.optimizer.lr, steps=slow_steps + 1, softmax=softmax
         )
         naive[threads] = [s * 1e6 for s in walls[1:]]  # the first step also allocates
         cpu[threads] = [s * 1e6 for s in cpus[1:]]

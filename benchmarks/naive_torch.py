@@ -80,15 +80,15 @@ def train(
     """Full-batch gradient descent; the loss before each update, and the seconds and processor seconds of each step."""
     x, y = torch.tensor(tokens), torch.tensor(target)
     model = build(weights, softmax)
-    optimiser = torch.optim.SGD(model.parameters(), lr=lr)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     criterion = nn.MSELoss()
     losses, seconds, cpu_seconds = [], [], []
     for _ in range(steps):
         begin, cpu_begin = time.perf_counter(), time.process_time()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = criterion(model(x), y)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
         seconds.append(time.perf_counter() - begin)
         cpu_seconds.append(time.process_time() - cpu_begin)

@@ -19,7 +19,7 @@ from iclearn import Recipe
 from iclearn.engines import prepare
 from iclearn.engines.samples import FreshEngine, step_key
 from iclearn.models.lsa import LSATogether
-from iclearn.papers.xie2025.common import MEMBERS, YQ, online_recipe
+from iclearn.papers.xie2025.setup import MEMBERS, YQ, online_recipe
 from iclearn.tasks import LinearRegression
 
 from .machine import PEAK
@@ -56,8 +56,8 @@ def operations(recipe: Recipe) -> int:
     pairs = (dim + 1) * (dim + 2) // 2
     labels, gram = 2 * (context + 1) * dim, 2 * context * pairs
     predictions = 2 * models * (pairs + 2) * dim
-    assert recipe.optimiser.batch_size is not None
-    return recipe.optimiser.batch_size * (labels + gram + 2 * predictions)
+    assert recipe.optimizer.batch_size is not None
+    return recipe.optimizer.batch_size * (labels + gram + 2 * predictions)
 
 
 def compiled_operations(recipe: Recipe) -> float:
@@ -98,7 +98,7 @@ def drawing_times(recipe: Recipe, steps: int, repeats: int) -> tuple[tuple[float
 def measure(name: str, what: str, members, scale: Scale) -> list[Result]:
     recipe = online_recipe(3.0, 0, members)
     if scale.quick:
-        recipe = recipe.replace(optimiser=replace(recipe.optimiser, batch_size=16))
+        recipe = recipe.replace(optimizer=replace(recipe.optimizer, batch_size=16))
     steps, repeats = (5, 2) if scale.quick else (100, 9)
     rate, source = arithmetic_rate(64 if scale.quick else 4096, repeats)
     taken = step_times(recipe, steps, repeats)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iclearn import Attention, Init, LinearRegression, Optimiser, Recipe
+from iclearn import Attention, Init, LinearRegression, Optimizer, Recipe
 
 SEED = 10
 
@@ -13,7 +13,7 @@ def merged(dim: int, num_prompts: int | None, *, num_heads: int = 8, softmax: bo
     """attnM of the README; softmax averages over tokens, so it takes a larger rate and init."""
     init, lr = (1e-1, 0.1) if softmax else (1e-6, 1e-3)
     model = Attention("merged", num_heads=num_heads, softmax=softmax)
-    recipe = Recipe(_task(dim, num_prompts), model, Init(init), Optimiser(lr=lr), steps=6001, seed=SEED)
+    recipe = Recipe(_task(dim, num_prompts), model, Init(init), Optimizer(lr=lr), steps=6001, seed=SEED)
     return recipe.replace(**changes) if changes else recipe
 
 
@@ -24,11 +24,11 @@ def separate(
     init, lr = (1e-1, 0.1) if softmax else (1e-2 if dim == 4 else 5e-3, 0.02)
     model = Attention("separate", num_heads=num_heads, rank=rank, softmax=softmax)
     steps = 10_001 if dim == 4 else 20_001
-    recipe = Recipe(_task(dim, num_prompts), model, Init(init), Optimiser(lr=lr), steps=steps, seed=SEED)
+    recipe = Recipe(_task(dim, num_prompts), model, Init(init), Optimizer(lr=lr), steps=steps, seed=SEED)
     return recipe.replace(**changes) if changes else recipe
 
 
 def _task(dim: int, num_prompts: int | None) -> LinearRegression:
-    """The task the public code's command lines mean: centred and whitened where the set is finite."""
+    """The task the public code's command lines mean: centered and whitened where the set is finite."""
     finite = num_prompts is not None
-    return LinearRegression(dim=dim, num_prompts=num_prompts, centre=finite, whiten=finite)
+    return LinearRegression(dim=dim, num_prompts=num_prompts, center=finite, whiten=finite)

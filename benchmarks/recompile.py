@@ -22,7 +22,7 @@ def in_process(name: str, what: str, recipe: Recipe) -> list[Result]:
     first = simulate(recipe).provenance
     if not first["programs_compiled"]:
         raise AssertionError("the first run compiled nothing, so that the second shows nothing")
-    other = recipe.replace(seed=11, steps=recipe.steps + 7, init__scale=2e-6, optimiser__lr=recipe.optimiser.lr / 2)
+    other = recipe.replace(seed=11, steps=recipe.steps + 7, init__scale=2e-6, optimizer__lr=recipe.optimizer.lr / 2)
     second = simulate(other).provenance
     detail = {"programs_of_the_first": first["programs_compiled"], "seconds_of_the_second": second["wall_seconds"]}
     return [

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from iclearn import Recipe, simulate
-from iclearn.core.backend import compile_meter
+from iclearn.core.jax_settings import compile_meter
 from iclearn.engines import prepare
-from iclearn.engines.advance import RECORD_SLOTS, STEP_SLOTS, advance, initial_state
-from iclearn.engines.optimisers import Hyper
+from iclearn.engines.loop import RECORD_SLOTS, STEP_SLOTS, advance, initial_state
+from iclearn.engines.optimizers import Hyper
 from iclearn.engines.samples import step_key
 
 from .measure import Case, Result, Scale, timed
@@ -39,7 +39,7 @@ def step_times(recipe: Recipe, num_steps: int, repeats: int) -> StepTimes:
     """Time `advance` over the first `num_steps` steps of a recipe, recording what `simulate` would record."""
     with compile_meter() as setting_up:
         setup_seconds, _, setup = timed(lambda: jax.block_until_ready(prepare(recipe)))
-    hyper = Hyper.of(recipe.optimiser, recipe.dtype)
+    hyper = Hyper.of(recipe.optimizer, recipe.dtype)
     start = initial_state(setup.model, hyper)
     key = step_key(recipe.seed)
     every = max(1, -(-recipe.steps // recipe.record.candidates))

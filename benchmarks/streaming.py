@@ -37,7 +37,7 @@ def peak_memory() -> dict[str, float]:
 def train_on(num_prompts: int) -> dict[str, Any]:
     """Stream the prompts, train the whole README run on them, and say what it took."""
     from iclearn import simulate
-    from iclearn.core.backend import compile_meter
+    from iclearn.core.jax_settings import compile_meter
     from iclearn.engines import prepare
 
     from .recipes import merged

@@ -20,13 +20,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
-from iclearn.engines import fused
-from iclearn.engines.batch import train_batch, train_plain
-from iclearn.engines.choose import prepare
-from iclearn.engines.lanes import traced_lanes, with_number
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
+from iclearn.engines.batch import pallas
+from iclearn.engines.batch.inputs import traced_runs, with_number
+from iclearn.engines.batch.train_batch import train_batch, train_vmap
+from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll, unrolled_step
+from iclearn.engines.build import prepare
 from iclearn.engines.reductions import reduce_curves, sample_steps
-from iclearn.engines.scalars import lengths_of, sizes_of, train_written, write_out, written_step
 from iclearn.engines.simulate import simulate
 from iclearn.models.spec import Attention
 from iclearn.tasks.covariance import Covariance
@@ -42,7 +42,7 @@ def recipe_of(dim: int, heads: int, rank: int, prompts: int | None, steps: int, 
         task=LinearRegression(dim=dim, num_prompts=prompts, covariance=Covariance.power(1.0, rotate=False)),
         model=Attention("separate_reduced", num_heads=heads, rank=rank),
         init=Init(0.05),
-        optimiser=Optimiser(lr=0.02),
+        optimizer=Optimizer(lr=0.02),
         steps=steps,
         record=Record(weights=0),
         dtype=dtype,  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def operations(recipe: Recipe) -> int:
     sizes = sizes_of(setup.task, setup.model, setup.engine, "gd")
     assert sizes is not None
     numbers = [jnp.ones(()) for _ in range(sizes.num_numbers)]
-    step, _ = written_step(sizes, numbers.__getitem__)
+    step, _ = unrolled_step(sizes, numbers.__getitem__)
     program = jax.make_jaxpr(lambda w: step(w))([jnp.ones(())] * sizes.num_weights)
     seen = {(str(e.primitive), *map(str, e.invars)) for e in program.eqns}  # what is written twice is computed once
     return sum(operation in ("mul", "add", "sub") for operation, *_ in seen)
@@ -79,27 +79,27 @@ def timed(call: Callable[[], Any], repeat: int) -> tuple[float, list[float]]:
     return times[0], times[1:]
 
 
-def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = fused.BLOCK) -> dict[str, Any]:
+def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = pallas.BLOCK) -> dict[str, Any]:
     """One path at one batch size: training and reductions on the device, and the whole call."""
     numbers = numbers_of(runs)
     first = with_number(recipe, numbers, 0)
     setup = prepare(first)
     steps = sample_steps(recipe.steps, SAMPLES)
-    lanes, minimum = jax.block_until_ready(traced_lanes(recipe, setup, numbers))
-    if path == "plain":
+    lanes, minimum = jax.block_until_ready(traced_runs(recipe, setup, numbers))
+    if path == "vmap":
         marks = jnp.asarray(np.append(steps, recipe.steps))
 
         def train() -> Any:
-            return train_plain(lanes, marks)
+            return train_vmap(lanes, marks)
     else:
         sizes = sizes_of(setup.task, setup.model, setup.engine, "gd")
         assert sizes is not None
-        written, lengths = write_out(lanes, sizes, False), jnp.asarray(lengths_of(steps, recipe.steps))
+        written, lengths = unroll(lanes, sizes, False), jnp.asarray(lengths_of(steps, recipe.steps))
 
         def train() -> Any:
-            if path == "fused":
-                return fused.train_fused(written, lengths, block=block)[0].T
-            return train_written(written, lengths)[0].T
+            if path == "pallas":
+                return pallas.train_pallas(written, lengths, block=block)[0].T
+            return train_unrolled(written, lengths)[0].T
 
     def train_and_reduce() -> Any:
         return reduce_curves(train(), jnp.asarray(steps), minimum)
@@ -115,12 +115,12 @@ def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = fused.B
         "runs_per_second": runs / float(np.median(reduced)),
         "microseconds_per_run": 1e6 * float(np.median(reduced)) / runs,
     }
-    if path == "fused":
+    if path == "pallas":
         row["block"] = block
     if recipe.task.num_prompts is None:  # type: ignore[attr-defined]
         _, whole = timed(lambda: train_batch(recipe, numbers, samples=SAMPLES, path=path), 1)  # type: ignore[arg-type]
         row["whole_call_seconds"] = whole
-    if path != "plain":
+    if path != "vmap":
         per_second = operations(recipe) * recipe.steps * runs / float(np.median(reduced))
         row["operations_per_second"] = per_second
         peak = PEAK.get(jax.devices()[0].device_kind)
@@ -137,31 +137,31 @@ def alone(recipe: Recipe, runs: int) -> dict[str, Any]:
     for i in range(runs):
         simulate(with_number(recipe, numbers, i))
     seconds = time.perf_counter() - begin
-    return {"path": "alone", "runs": runs, "runs_per_second": runs / seconds}
+    return {"path": "serial", "runs": runs, "runs_per_second": runs / seconds}
 
 
 def tables(quick: bool) -> list[tuple[str, Recipe, list[tuple[str, int]]]]:
     """Name, recipe, and (path, runs) of every case for this device."""
-    gpu = fused.available()
+    gpu = pallas.available()
     steps = 200 if quick else 10_000
     main, finite = recipe_of(4, 5, 1, None, steps), recipe_of(4, 5, 1, 1000, steps)
     if quick:
-        paths = [("plain", 8), ("written", 8), *([("fused", 256)] if gpu else [])]
+        paths = [("vmap", 8), ("unrolled", 8), *([("pallas", 256)] if gpu else [])]
         return [("population D=4 H=5 R=1", main, paths), ("moments P=1000 D=4 H=5 R=1", finite, paths)]
     if not gpu:
-        cpu = [("alone", 8), ("plain", 64), ("written", 64), ("written", 512), ("written", 2048)]
+        cpu = [("serial", 8), ("vmap", 64), ("unrolled", 64), ("unrolled", 512), ("unrolled", 2048)]
         return [
             ("population D=4 H=5 R=1", main, cpu),
-            ("moments P=1000 D=4 H=5 R=1", finite, [("alone", 4), ("plain", 64), ("written", 64)]),
+            ("moments P=1000 D=4 H=5 R=1", finite, [("serial", 4), ("vmap", 64), ("unrolled", 64)]),
         ]
     double = recipe_of(4, 5, 1, None, steps, "float64")
-    growing = [("fused", 1 << k) for k in (10, 14, 17, 20)]
+    growing = [("pallas", 1 << k) for k in (10, 14, 17, 20)]
     return [
-        ("population D=4 H=5 R=1", main, [("plain", 1 << 16), ("written", 1 << 16), *growing]),
-        ("moments P=1000 D=4 H=5 R=1", finite, [("plain", 1 << 14), ("written", 1 << 14), *growing[1:3]]),
-        ("population D=2 H=2 R=1", recipe_of(2, 2, 1, None, steps), [("plain", 1 << 16), ("fused", 1 << 20)]),
-        ("population D=4 H=4 R=2", recipe_of(4, 4, 2, None, steps), [("plain", 1 << 16), ("fused", 1 << 19)]),
-        ("population D=4 H=5 R=1 float64", double, [("plain", 1 << 15), ("fused", 1 << 18)]),
+        ("population D=4 H=5 R=1", main, [("vmap", 1 << 16), ("unrolled", 1 << 16), *growing]),
+        ("moments P=1000 D=4 H=5 R=1", finite, [("vmap", 1 << 14), ("unrolled", 1 << 14), *growing[1:3]]),
+        ("population D=2 H=2 R=1", recipe_of(2, 2, 1, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 20)]),
+        ("population D=4 H=4 R=2", recipe_of(4, 4, 2, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 19)]),
+        ("population D=4 H=5 R=1 float64", double, [("vmap", 1 << 15), ("pallas", 1 << 18)]),
     ]  # fmt: skip
 
 
@@ -206,11 +206,11 @@ def main() -> None:
     for name, recipe, cases in tables(args.quick):
         rows = []
         for path, runs in cases:
-            blocks = [fused.BLOCK, *(args.blocks if path == "fused" and runs >= 1 << 17 else [])]
+            blocks = [pallas.BLOCK, *(args.blocks if path == "pallas" and runs >= 1 << 17 else [])]
             for block in blocks:
                 try:
                     rows.append(
-                        alone(recipe, runs) if path == "alone" else case(recipe, path, runs, args.repeat, block)
+                        alone(recipe, runs) if path == "serial" else case(recipe, path, runs, args.repeat, block)
                     )
                 except Exception as error:
                     rows.append({"path": path, "runs": runs, "error": f"{type(error).__name__}: {error}"[:500]})

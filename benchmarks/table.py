@@ -24,7 +24,7 @@ SECTIONS = {
         "lower bound: the naive step's least processor time, as if all cores had shared it without loss, over our "
         "median wall time.",
     ),
-    "stream/": ("Many prompts", "Drawn, centred, whitened and summed into moments block by block, then trained on."),
+    "stream/": ("Many prompts", "Drawn, centered, whitened and summed into moments block by block, then trained on."),
     "shell/": (
         "From shell to prompt",
         "Whole commands, imports and pictures included. With an empty compile cache a command runs as it does the "

@@ -15,7 +15,7 @@ recipe = icl.Recipe(
     task=icl.LinearRegression(dim=3, context_len=20, covariance=spectrum, num_prompts=None),
     model=icl.Attention("separate", num_heads=4),
     init=icl.Init(1e-2),
-    optimiser=icl.Optimiser(lr=0.02),
+    optimizer=icl.Optimizer(lr=0.02),
     steps=15_001,
     seed=1,
 )

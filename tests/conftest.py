@@ -10,7 +10,7 @@ from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Most of the suite's time is XLA optimising programs that run for milliseconds; the numbers are the same without.
+# Most of the suite's time is XLA optimizing programs that run for milliseconds; the numbers are the same without.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared by its workers and gone with it
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="iclearn-test-cache-")

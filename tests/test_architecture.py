@@ -66,9 +66,9 @@ def test_the_parser_sees_what_it_should():
 
 
 def test_there_is_one_training_loop():
-    """Weights are moved by an optimiser in one place."""
+    """Weights are moved by an optimizer in one place."""
     users = [f.relative_to(SOURCE) for f in FILES if "apply_updates" in f.read_text()]
-    assert users == [Path("engines/advance.py")]
+    assert users == [Path("engines/loop.py")]
 
 
 def test_no_catch_all_modules_and_nothing_is_unpickled():

@@ -3,7 +3,7 @@
     import iclearn as icl
 
     recipe = icl.Recipe(task=icl.LinearRegression(dim=4), model=icl.Attention("separate", num_heads=5),
-                        init=icl.Init(1e-2), optimiser=icl.Optimiser(lr=0.02), steps=10_001)
+                        init=icl.Init(1e-2), optimizer=icl.Optimizer(lr=0.02), steps=10_001)
     trace = icl.simulate(recipe)
     trace.loss.plot()
 
@@ -20,15 +20,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .core.errors import IclearnError
     from .core.prompt import Arrays, Dataset, Prompt
-    from .core.recipe import Init, Optimiser, Recipe, Record
+    from .core.recipe import Init, Optimizer, Recipe, Record
     from .core.status import Status
     from .core.trace import Trace
     from .engines.simulate import simulate
     from .models.lsa import LSA
     from .models.spec import Attention
-    from .store.files import dataset_from, read_npz, weights_from
+    from .store.npz import dataset_from, read_npz, weights_from
     from .store.runs import Store, recipe_of
-    from .sweep.api import sweep
+    from .sweeps.api import sweep
     from .tasks.covariance import Covariance
     from .tasks.given import GivenData
     from .tasks.regression import LinearRegression
@@ -39,7 +39,7 @@ _HOME = {
     "Dataset": "core.prompt",
     "Prompt": "core.prompt",
     "Init": "core.recipe",
-    "Optimiser": "core.recipe",
+    "Optimizer": "core.recipe",
     "Recipe": "core.recipe",
     "Record": "core.recipe",
     "Status": "core.status",
@@ -49,10 +49,10 @@ _HOME = {
     "Attention": "models.spec",
     "Store": "store.runs",
     "recipe_of": "store.runs",
-    "dataset_from": "store.files",
-    "read_npz": "store.files",
-    "weights_from": "store.files",
-    "sweep": "sweep.api",
+    "dataset_from": "store.npz",
+    "read_npz": "store.npz",
+    "weights_from": "store.npz",
+    "sweep": "sweeps.api",
     "Covariance": "tasks.covariance",
     "GivenData": "tasks.given",
     "LinearRegression": "tasks.regression",
@@ -68,7 +68,7 @@ __all__ = [
     "IclearnError",
     "Init",
     "LinearRegression",
-    "Optimiser",
+    "Optimizer",
     "Prompt",
     "Recipe",
     "Record",

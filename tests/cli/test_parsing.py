@@ -58,11 +58,11 @@ def test_public_command_lines_mean_what_they_meant(line):
 def test_the_defaults_are_those_of_the_public_code():
     made = recipe("")
     assert made.task == LinearRegression(
-        dim=4, context_len=31, covariance=Covariance.linear(), num_prompts=5000, centre=True, whiten=True
+        dim=4, context_len=31, covariance=Covariance.linear(), num_prompts=5000, center=True, whiten=True
     )
     assert made.model == Attention("merged", num_heads=1, rank=1, normalize="none")
     assert (made.steps, made.seed, made.init.scale) == (6001, 10, 0.01)
-    assert (made.optimiser.rule, made.optimiser.lr) == ("gd", 0.001)
+    assert (made.optimizer.rule, made.optimizer.lr) == ("gd", 0.001)
     assert (made.engine, made.dtype, made.record) == ("auto", "float64", Record())
 
 
@@ -93,7 +93,7 @@ def test_conventions_of_the_public_data_are_on_where_its_commands_imply_them():
     def corrections(line):
         task = recipe(line).task
         assert isinstance(task, LinearRegression)
-        return task.centre, task.whiten
+        return task.center, task.whiten
 
     assert corrections("") == (True, True)
     assert corrections("--icl .5") == (True, False)
@@ -133,7 +133,7 @@ PARSE_ERRORS = {
 # Values and combinations that make no run, refused before anything is computed.
 VALUE_ERRORS = {
     "--lr 0": "the learning rate must be positive, not 0.0",
-    "--lr inf": "optimiser lr must be a finite number, not inf",
+    "--lr inf": "optimizer lr must be a finite number, not inf",
     "--init inf": "init scale must be a finite number, not inf",
     "--init nan": "the init scale must not be negative, not nan",
     "--steps 0": "steps must be at least 1, not 0",

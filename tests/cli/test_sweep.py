@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 from iclearn.cli import main
-from iclearn.papers.sweeps import Options, plan_of
-from iclearn.sweep import SweepFolder, plan_from_file
+from iclearn.papers.phase_diagrams import Options, plan_of
+from iclearn.sweeps import SweepFolder, plan_from_file
 
 SPEC = """
 name: demo
@@ -19,10 +19,10 @@ base:
   task: {dim: 2, context_len: 8, num_prompts: inf, covariance: {shape: power, parameters: 1, rotate: false}}
   model: {family: separate_reduced, num_heads: 2}
   init: 0.1
-  optimiser: {lr: 2e-2}
+  optimizer: {lr: 2e-2}
   steps: 50
 axes:
-  optimiser.lr: {logspace: [1e-3, 1e-1, 3]}
+  optimizer.lr: {logspace: [1e-3, 1e-1, 3]}
   decay: {field: task.covariance.parameters, values: [0.5, 1]}
   model.rank: [1, 2]
 seeds: 2
@@ -43,14 +43,14 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(spec, capsys):
     assert main(["sweep", "demo.yaml", "--dry-run", "--chunk", "4"]) == 0
     said = capsys.readouterr().out
     assert "demo: 24 runs of 50 steps" in said
-    assert "lr: 3 values (0.001 … 0.1) of optimiser.lr, side by side, 1 in a chunk" in said
+    assert "lr: 3 values (0.001 … 0.1) of optimizer.lr, side by side, 1 in a chunk" in said
     assert "rank: 2 values (1 … 2) of model.rank, a program each" in said
     assert "2 static groups, 6 chunks of at most 4 runs" in said
     assert [p.name for p in spec.parent.iterdir()] == ["demo.yaml"]
 
 
 def test_a_sweep_is_carried_out_once_and_its_status_told(spec, capsys):
-    words = ["sweep", "demo.yaml", "--out", "out", "--path", "plain"]
+    words = ["sweep", "demo.yaml", "--out", "out", "--path", "vmap"]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "24 runs: " in said

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record, one_of, whole
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record, one_of, whole
 from iclearn.models import Attention
 from iclearn.tasks import LinearRegression
 
 REFUSED = [
-    (lambda: Optimiser(lr=0.0), "the learning rate must be positive, not 0.0"),
-    (lambda: Optimiser(lr=float("nan")), "the learning rate must be positive, not nan"),
-    (lambda: Optimiser(momentum=1.0), "momentum must be in [0, 1), not 1.0"),
-    (lambda: Optimiser("sgd", batch_size=0), "the batch size must be at least 1, not 0"),
+    (lambda: Optimizer(lr=0.0), "the learning rate must be positive, not 0.0"),
+    (lambda: Optimizer(lr=float("nan")), "the learning rate must be positive, not nan"),
+    (lambda: Optimizer(momentum=1.0), "momentum must be in [0, 1), not 1.0"),
+    (lambda: Optimizer("sgd", batch_size=0), "the batch size must be at least 1, not 0"),
     (
-        lambda: Optimiser("gd", batch_size=8),
+        lambda: Optimizer("gd", batch_size=8),
         "gd uses every prompt at each step; with a batch size choose sgd or adam",
     ),
     (
-        lambda: Optimiser("flow", batch_size=8),
+        lambda: Optimizer("flow", batch_size=8),
         "flow uses every prompt at each step; with a batch size choose sgd or adam",
     ),
     (lambda: Init(-1.0), "the init scale must not be negative, not -1.0"),
@@ -50,8 +50,8 @@ def test_refused_with_one_line(make, message):
 
 def test_the_defaults_are_those_of_the_public_code():
     recipe = _recipe()
-    assert (recipe.steps, recipe.optimiser.lr, recipe.seed, recipe.init.scale) == (6001, 0.001, 10, 0.01)
-    assert (recipe.optimiser.rule, recipe.init.scheme, recipe.dtype) == ("gd", "per_head", "float64")
+    assert (recipe.steps, recipe.optimizer.lr, recipe.seed, recipe.init.scale) == (6001, 0.001, 10, 0.01)
+    assert (recipe.optimizer.rule, recipe.init.scheme, recipe.dtype) == ("gd", "per_head", "float64")
     assert isinstance(recipe.task, LinearRegression)
     assert (recipe.task.dim, recipe.task.context_len, recipe.task.num_prompts) == (4, 31, 5000)
 
@@ -65,6 +65,6 @@ def test_counts_are_whole_numbers(value):
 def test_one_of_names_the_choices():
     from typing import Literal
 
-    one_of("colour", "red", Literal["red", "blue"])
-    with pytest.raises(IclearnError, match="colour must be one of red, blue, not 'green'"):
-        one_of("colour", "green", Literal["red", "blue"])
+    one_of("color", "red", Literal["red", "blue"])
+    with pytest.raises(IclearnError, match="color must be one of red, blue, not 'green'"):
+        one_of("color", "green", Literal["red", "blue"])

@@ -14,7 +14,7 @@ PROGRAM = """
 import json, sys
 import jax
 from iclearn.core.spec import Spec
-from iclearn.engines.choose import prepare
+from iclearn.engines.build import prepare
 from iclearn.engines.simulate import simulate
 
 found = []
@@ -31,14 +31,14 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def recipes():
-    from iclearn.core.recipe import Init, Optimiser, Recipe, Record
+    from iclearn.core.recipe import Init, Optimizer, Recipe, Record
     from iclearn.models.spec import Attention
     from iclearn.tasks.regression import LinearRegression
 
     def of(model, prompts, **more):
-        task = LinearRegression(dim=2, context_len=5, num_prompts=prompts, centre=True, whiten=True)
+        task = LinearRegression(dim=2, context_len=5, num_prompts=prompts, center=True, whiten=True)
         return Recipe(
-            task=task, model=model, init=Init(0.2), optimiser=Optimiser(**more), steps=30, record=Record(weights=0)
+            task=task, model=model, init=Init(0.2), optimizer=Optimizer(**more), steps=30, record=Record(weights=0)
         )
 
     return [
@@ -49,7 +49,7 @@ def recipes():
 
 
 def test_eight_devices_give_the_numbers_of_one(recipes):
-    # the same flags otherwise: how far programs are optimised moves the last digits of float32 draws
+    # the same flags otherwise: how far programs are optimized moves the last digits of float32 draws
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.spec import Spec
 from iclearn.models import Attention
 from iclearn.tasks import Covariance, LinearRegression
@@ -99,7 +99,7 @@ def test_replacing_an_unknown_field_is_an_error(change, message):
         ('{"size": 1}', "unknown kind None in JSON"),
         ('{"kind": "test_outer", "size": 1, "sice": 2}', "test_outer has no field 'sice'; its fields are inner, "),
         ('{"kind": "test_outer"}', "test_outer in JSON lacks its field 'size'"),
-        ('{"kind": "optimiser", "lr": -1.0}', "the learning rate must be positive, not -1.0"),
+        ('{"kind": "optimizer", "lr": -1.0}', "the learning rate must be positive, not -1.0"),
     ],
 )
 def test_json_that_is_not_a_spec_is_refused(text, message):
@@ -136,7 +136,7 @@ CHOICES = {
         "noise": st.floats(0, 10),
         "num_prompts": st.none() | st.integers(1, 10**7),
         "prefixes": st.booleans(),
-        "centre": st.booleans(),
+        "center": st.booleans(),
     },
     "covariance": {
         "parameters": st.tuples(st.floats(0, 5)),
@@ -155,7 +155,7 @@ CHOICES = {
         "scheme": st.sampled_from(["per_head", "stacked"]),
         "zero_blocks": st.booleans(),
     },
-    "optimiser": {"rule": st.sampled_from(["sgd", "adam"]), "lr": positive, "batch_size": st.integers(1, 9)},
+    "optimizer": {"rule": st.sampled_from(["sgd", "adam"]), "lr": positive, "batch_size": st.integers(1, 9)},
     "record": {"weights": st.integers(0, 50), "candidates": st.integers(50, 5000)},
     "rest": {
         "steps": st.integers(1, 10**9),
@@ -172,7 +172,7 @@ def made(chosen) -> Recipe:
         task=LinearRegression(covariance=Covariance(**chosen["covariance"]), **chosen["task"]),
         model=Attention(**chosen["model"]),
         init=Init(**chosen["init"]),
-        optimiser=Optimiser(**chosen["optimiser"]),
+        optimizer=Optimizer(**chosen["optimizer"]),
         record=Record(**chosen["record"]),
         **chosen["rest"],
     )

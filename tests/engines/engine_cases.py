@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iclearn.core.prompt import Arrays, Dataset, FeatureArrays
-from iclearn.core.recipe import Init, Optimiser, Recipe
+from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.core.trace import Trace
 from iclearn.engines import simulate
 from iclearn.models import Attention
@@ -55,12 +55,12 @@ def recipe(family: str = "merged", rule: str = "gd", *, data: Dataset | None = D
         normalize=changes.pop("normalize", "none"),
     )
     lr = changes.pop("lr", 0.01)
-    optimiser = Optimiser(rule, lr, batch_size=changes.pop("batch_size", None))  # type: ignore[arg-type]
+    optimizer = Optimizer(rule, lr, batch_size=changes.pop("batch_size", None))  # type: ignore[arg-type]
     prefixes = changes.pop("prefixes", False)
     task = changes.pop("task", POPULATION if data is None else GivenData.of(data, prefixes=prefixes))
     init = changes.pop("init", Init(0.4))
     others: dict[str, Any] = {"steps": 60} | changes
-    return Recipe(task=task, model=model, optimiser=optimiser, init=init, **others)
+    return Recipe(task=task, model=model, optimizer=optimizer, init=init, **others)
 
 
 def run(made: Recipe, data: Dataset | None = DATA, **options) -> Trace:

@@ -50,7 +50,7 @@ class Variant:
         )
 
 
-def catalogue() -> list[Variant]:
+def catalog() -> list[Variant]:
     found = [Variant(f, e, r) for f in FAMILIES for e in ENGINES for r in RULES]
     found += [Variant(f, "samples", r, softmax=True) for f in ("merged", "separate") for r in RULES]
     stochastic = [r for r in RULES if r not in ("gd", "flow")]
@@ -77,8 +77,8 @@ def quick(v: Variant) -> bool:
 
 
 def parameters(*, every: bool = True) -> list:
-    """The catalogue as pytest parameters; the slow ones only where `every`."""
-    rows = [(v, quick(v)) for v in catalogue()]
+    """The catalog as pytest parameters; the slow ones only where `every`."""
+    rows = [(v, quick(v)) for v in catalog()]
     return [
         pytest.param(v, id=str(v), marks=[] if is_quick else [pytest.mark.slow])
         for v, is_quick in rows

@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
-from iclearn.engines import fused
-from iclearn.engines.batch import train_batch
-from iclearn.engines.choose import prepare
-from iclearn.engines.lanes import can_trace, prepared_lane, stack_lanes, traced_lanes, with_number
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
+from iclearn.engines.batch.inputs import can_trace, prepared_run, stack_runs, traced_runs, with_number
+from iclearn.engines.batch.train_batch import train_batch
+from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll
+from iclearn.engines.build import prepare
 from iclearn.engines.reductions import sample_steps
-from iclearn.engines.scalars import lengths_of, sizes_of, train_written, write_out
 from iclearn.engines.simulate import simulate
 from iclearn.models.lsa import LSA
 from iclearn.models.spec import Attention
@@ -31,7 +30,7 @@ def recipe(
         ),
         model=Attention(family, num_heads=heads, rank=rank),
         init=Init(0.2),
-        optimiser=Optimiser(rule, lr=lr),
+        optimizer=Optimizer(rule, lr=lr),
         steps=STEPS,
         record=Record(weights=0),
         **more,
@@ -43,7 +42,7 @@ def numbers(runs=3) -> dict[str, np.ndarray]:
         "seed": np.arange(5, 5 + runs),
         "init__scale": np.linspace(0.1, 0.3, runs),
         "task__covariance__parameters": np.linspace(0.5, 1.5, runs)[:, None],
-        "optimiser__lr": np.linspace(0.02, 0.05, runs),
+        "optimizer__lr": np.linspace(0.02, 0.05, runs),
         "task__noise": np.linspace(0.0, 0.2, runs),
     }
 
@@ -69,8 +68,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_written_and_plain_are_the_run_alone(name):
     base, given = CASES[name], numbers()
-    plain = train_batch(base, given, samples=SAMPLES, curve=True, path="plain")
-    written = train_batch(base, given, samples=SAMPLES, curve=True, path="written")
+    plain = train_batch(base, given, samples=SAMPLES, curve=True, path="vmap")
+    written = train_batch(base, given, samples=SAMPLES, curve=True, path="unrolled")
     for i in range(3):
         expected = alone(base, given, i)
         np.testing.assert_allclose(plain["curve"][i], expected, rtol=1e-12)
@@ -86,7 +85,7 @@ def test_written_and_plain_are_the_run_alone(name):
         Recipe(
             task=LinearRegression(dim=2, context_len=5, num_prompts=None, prior_mean=(1.0, 0.5)),
             model=LSA(2),
-            optimiser=Optimiser("adam", lr=0.01),
+            optimizer=Optimizer("adam", lr=0.01),
             steps=STEPS,
             record=Record(weights=0),
         ),
@@ -94,16 +93,16 @@ def test_written_and_plain_are_the_run_alone(name):
     ids=["full moments", "adam", "linear self-attention"],
 )
 def test_auto_falls_back_to_plain_and_agrees(base):
-    given = {"seed": np.arange(2), "optimiser__lr": np.array([0.01, 0.02])}
+    given = {"seed": np.arange(2), "optimizer__lr": np.array([0.01, 0.02])}
     found = train_batch(base, given, samples=SAMPLES, curve=True)
     for i in range(2):
         np.testing.assert_allclose(found["curve"][i], alone(base, given, i), rtol=1e-11)
-    with pytest.raises(IclearnError, match="path written is for gradient descent on small linear models"):
-        train_batch(base, given, path="written")
+    with pytest.raises(IclearnError, match="path unrolled is for gradient descent on small linear models"):
+        train_batch(base, given, path="unrolled")
 
 
 def test_sampled_training_runs_side_by_side_too():
-    base = recipe("merged", rule="sgd").replace(optimiser__batch_size=16, engine="samples")
+    base = recipe("merged", rule="sgd").replace(optimizer__batch_size=16, engine="samples")
     given = {"seed": np.arange(2), "task__noise": np.array([0.0, 0.5])}
     found = train_batch(base, given, samples=SAMPLES, curve=True)
     for i in range(2):
@@ -115,9 +114,9 @@ def test_traced_lanes_are_the_stacked_ones(name):
     base, given = CASES[name], numbers()
     setup = prepare(with_number(base, given, 0))
     assert can_trace(base, setup, tuple(given))
-    traced, least = traced_lanes(base, setup, given)
-    alone_lanes, expected = zip(*(prepared_lane(with_number(base, given, i)) for i in range(3)), strict=True)
-    stacked = stack_lanes(alone_lanes)
+    traced, least = traced_runs(base, setup, given)
+    alone_lanes, expected = zip(*(prepared_run(with_number(base, given, i)) for i in range(3)), strict=True)
+    stacked = stack_runs(alone_lanes)
     np.testing.assert_allclose(least, expected, rtol=1e-10)
     for mine, its in zip(jnp_leaves(traced), jnp_leaves(stacked), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-12, atol=1e-14)
@@ -139,11 +138,11 @@ def test_the_kernel_is_the_written_loop(name, dtype):
     setup = prepare(with_number(base, given, 0))
     sizes = sizes_of(setup.task, setup.model, setup.engine, "gd")
     assert sizes is not None
-    lanes, _ = traced_lanes(base, setup, given)
-    written = write_out(lanes, sizes, not sizes.full)
+    lanes, _ = traced_runs(base, setup, given)
+    written = unroll(lanes, sizes, not sizes.full)
     lengths = jnp.asarray(lengths_of(sample_steps(12, 4), 12))
-    curve, weights = train_written(written, lengths)
-    kernel_curve, kernel_weights = fused.train_fused(written, lengths, interpret=True, block=2)
+    curve, weights = train_unrolled(written, lengths)
+    kernel_curve, kernel_weights = pallas.train_pallas(written, lengths, interpret=True, block=2)
     tolerance = 1e-5 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(kernel_curve, curve, rtol=tolerance)
     np.testing.assert_allclose(kernel_weights, weights, rtol=tolerance, atol=tolerance * 1e-2)
@@ -153,16 +152,16 @@ def test_the_kernel_is_the_written_loop(name, dtype):
 @pytest.mark.parametrize("name", ["separate reduced", "separate, rank 2", "merged reduced", "moments"])
 def test_the_kernel_on_a_gpu_is_the_plain_loop(name):
     base, given = CASES[name].replace(dtype="float64"), numbers(300)
-    plain = train_batch(base, given, samples=SAMPLES, curve=True, path="plain")
+    plain = train_batch(base, given, samples=SAMPLES, curve=True, path="vmap")
     for dtype, tolerance in (("float64", 1e-11), ("float32", 2e-5)):
-        found = train_batch(base.replace(dtype=dtype), given, samples=SAMPLES, curve=True, path="fused")
+        found = train_batch(base.replace(dtype=dtype), given, samples=SAMPLES, curve=True, path="pallas")
         np.testing.assert_allclose(found["curve"], plain["curve"], rtol=tolerance, err_msg=dtype)
 
 
 def test_float32_stays_within_its_rounding():
     base, given = recipe(), numbers()
     exact = train_batch(base, given, samples=SAMPLES, curve=True)["curve"]
-    for path in ("plain", "written"):
+    for path in ("vmap", "unrolled"):
         single = train_batch(base.replace(dtype="float32"), given, samples=SAMPLES, curve=True, path=path)["curve"]
         assert single.dtype == np.float32
         np.testing.assert_allclose(single, exact, rtol=2e-5)
@@ -177,7 +176,7 @@ def test_another_batch_gives_the_same_runs():
 
 
 def test_a_run_that_diverges_ends_alone():
-    given = {"optimiser__lr": np.array([0.02, 50.0])}
+    given = {"optimizer__lr": np.array([0.02, 50.0])}
     found = train_batch(recipe(), given, samples=SAMPLES)
     assert found["status"].tolist() == [0, 2]
     assert found["status_step"][0] == STEPS
@@ -189,5 +188,5 @@ def test_refusals():
         train_batch(recipe(), {"seed": np.arange(2), "init__scale": np.ones(3)})
     with pytest.raises(IclearnError, match="flows choose their own steps"):
         train_batch(recipe(rule="flow"), {"seed": np.arange(2)})
-    with pytest.raises(IclearnError, match="path fused needs a GPU"):
-        train_batch(recipe(), {"seed": np.arange(2)}, path="fused")
+    with pytest.raises(IclearnError, match="path pallas needs a GPU"):
+        train_batch(recipe(), {"seed": np.arange(2)}, path="pallas")

@@ -1,13 +1,13 @@
-"""What every variant owes its user, whatever model, engine and rule: one suite over the whole catalogue."""
+"""What every variant owes its user, whatever model, engine and rule: one suite over the whole catalog."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from engine_cases import POPULATION, run
-from engine_variants import FAMILIES, Variant, catalogue, parameters, quick
+from engine_variants import FAMILIES, Variant, catalog, parameters, quick
 
-from iclearn.core.backend import compile_meter
+from iclearn.core.jax_settings import compile_meter
 from iclearn.core.recipe import Init
 from iclearn.core.status import Status
 from iclearn.models.spec import _CLASSES
@@ -52,7 +52,7 @@ def test_conformance(variant: Variant):
 
     assert run(made).equals(trace), "the same recipe gives the same numbers"
     with compile_meter() as spent:
-        other = run(variant.recipe(seed=4, lr=0.5 * made.optimiser.lr, steps=made.steps + 7))
+        other = run(variant.recipe(seed=4, lr=0.5 * made.optimizer.lr, steps=made.steps + 7))
     assert spent.programs == 0, "another seed, learning rate and length need no new program"
     assert len(other.loss) == made.steps + 7
     assert np.abs(other.loss.values[:60] - loss).max() > 1e-6
@@ -70,9 +70,9 @@ def test_float32_follows_float64(variant: Variant):
     assert np.abs(narrow.loss.values - wide.loss.values).max() > 0, "it is not double precision in disguise"
 
 
-def test_the_catalogue_is_complete():
+def test_the_catalog_is_complete():
     """Every family is there with every engine and rule; and the quick part covers each pair and each rule."""
-    found = catalogue()
+    found = catalog()
     assert len(set(found)) == len(found)
     assert set(FAMILIES) == set(_CLASSES)
     quick_ones = [v for v in found if quick(v)]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from iclearn.core.recipe import Init, Optimiser, Recipe
+from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.engines import simulate
 from iclearn.models import Attention
 from iclearn.store import dataset_from, weights_from
@@ -34,7 +34,7 @@ def test_golden_trace(golden, name, engine):
             normalize="tokens" if args["vary_len"] else "none",
         ),
         init=Init(scheme="given"),
-        optimiser=Optimiser(lr=args["lr"]),
+        optimizer=Optimizer(lr=args["lr"]),
         steps=len(arrays["loss"]),
         engine=engine,
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.rng import stream
 from iclearn.engines import prepare, simulate
 from iclearn.engines.gram import gram_form
@@ -84,7 +84,7 @@ def recipe(**changes) -> Recipe:
         ),
         model=LSATogether((LSA(1, "trainable"), LSA(1), LSA(2))),
         init=Init(0.1),
-        optimiser=Optimiser("adam", 1e-2),
+        optimizer=Optimizer("adam", 1e-2),
         steps=3000,
         record=Record(weights=3, candidates=3),
     )
@@ -96,7 +96,7 @@ def test_exact_training_ends_at_the_optima() -> None:
     assert prepare(run).engine_name == "population"
     first = simulate(run)
     second = simulate(
-        run.replace(init=Init.given(first.weights()), optimiser=Optimiser("adam", 1e-4), steps=1500),
+        run.replace(init=Init.given(first.weights()), optimizer=Optimizer("adam", 1e-4), steps=1500),
         weights=first.weights(),
     )
     law = Law(np.array([1.0, 0.5]), 4)
@@ -111,7 +111,7 @@ def test_exact_training_ends_at_the_optima() -> None:
 
 def test_members_of_a_group_train_as_they_would_alone() -> None:
     spec = LSATogether((LSA(1, "trainable"), LSA(2)))
-    run = recipe(steps=40, engine="samples", optimiser=Optimiser("adam", 5e-3, batch_size=64), seed=3, model=spec)
+    run = recipe(steps=40, engine="samples", optimizer=Optimizer("adam", 5e-3, batch_size=64), seed=3, model=spec)
     together = simulate(run).weights()
     for index, member in enumerate(spec.members):
         alone = simulate(run.replace(model=member)).weights()
@@ -121,9 +121,9 @@ def test_members_of_a_group_train_as_they_would_alone() -> None:
 
 
 def test_flow_is_the_limit_of_small_steps() -> None:
-    run = recipe(model=LSA(1, "trainable"), optimiser=Optimiser("gd", 1e-4), steps=2001)
-    flow = simulate(run.replace(optimiser=Optimiser("flow", 1e-4)))
-    coarse = simulate(run.replace(optimiser=Optimiser("gd", 2e-4), steps=1001))
+    run = recipe(model=LSA(1, "trainable"), optimizer=Optimizer("gd", 1e-4), steps=2001)
+    flow = simulate(run.replace(optimizer=Optimizer("flow", 1e-4)))
+    coarse = simulate(run.replace(optimizer=Optimizer("gd", 2e-4), steps=1001))
     fine = simulate(run)
     apart = [abs(trace.final_loss - flow.final_loss) for trace in (coarse, fine)]
     assert 1.8 < apart[0] / apart[1] < 2.2  # first order in the step

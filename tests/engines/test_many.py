@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.status import Status
 from iclearn.engines.many import simulate_many
 from iclearn.engines.simulate import simulate
@@ -21,7 +21,7 @@ def document_recipe(seed: int, **changes) -> Recipe:
         task=SoftmaxRegression(context_len=12, dim=4, test_prompts=5),
         model=SoftmaxLayer(),
         init=Init(0.02),
-        optimiser=Optimiser("adam", lr=0.01, batch_size=8),
+        optimizer=Optimizer("adam", lr=0.01, batch_size=8),
         steps=70,
         seed=seed,
         record=Record(weights=8, candidates=8),
@@ -33,7 +33,7 @@ def regression_recipe(seed: int, lr: float, **changes) -> Recipe:
         task=LinearRegression(dim=3, context_len=8, num_prompts=100),
         model=Attention(),
         init=Init(0.1),
-        optimiser=Optimiser(lr=lr),
+        optimizer=Optimizer(lr=lr),
         steps=40,
         seed=seed,
     ).replace(**changes)
@@ -59,8 +59,8 @@ def test_a_mixed_list_gives_what_each_recipe_gives_alone():
         regression_recipe(0, 0.01),
         document_recipe(3),
         regression_recipe(1, 0.02),
-        document_recipe(1, optimiser__lr=0.003),
-        regression_recipe(2, 0.01, optimiser__rule="flow", steps=20),
+        document_recipe(1, optimizer__lr=0.003),
+        regression_recipe(2, 0.01, optimizer__rule="flow", steps=20),
     ]
     seen = []
     found = simulate_many(recipes, progress=lambda done, total: seen.append((done, total)))

@@ -64,7 +64,7 @@ def test_the_minimum_is_that_of_the_formula(name):
     np.testing.assert_allclose(least(setup), expected(expected.best()), rtol=1e-10)
 
 
-def test_normalisation_changes_the_weights_and_not_the_function():
+def test_normalization_changes_the_weights_and_not_the_function():
     """Σ instead of (1/N)Σ: the same loss with W divided by N; 1/(N+1): with W times (N+1)/N."""
     expected = formula(POPULATION, 10)
     for normalize, factor in [("none", 4.0), ("context", 1.0), ("tokens", 4 / 5)]:

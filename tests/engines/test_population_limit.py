@@ -33,7 +33,7 @@ def test_loss_curves_differ_by_the_root_of_the_number_of_prompts():
 
 
 def test_moments_of_vmapped_seeds_are_those_of_each_alone():
-    task, features = POPULATION.replace(num_prompts=30, centre=True, whiten=True), GramQuery(2, 1, "none")
+    task, features = POPULATION.replace(num_prompts=30, center=True, whiten=True), GramQuery(2, 1, "none")
 
     def moments(seed):
         return stream_moments(task.source(seed, jnp.float64), features, 1, 0)

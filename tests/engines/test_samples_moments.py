@@ -54,7 +54,7 @@ def test_prefixes():
 
 def test_a_drawn_mix_with_its_test_sets():
     task = LinearRegression(
-        dim=2, context_len=4, num_prompts=30, in_context=0.6, test_prompts=30, centre=True, noise=0.1
+        dim=2, context_len=4, num_prompts=30, in_context=0.6, test_prompts=30, center=True, noise=0.1
     )
     samples, moments = both(recipe("merged", task=task), None)
     np.testing.assert_allclose(samples.data["test_loss"], moments.data["test_loss"], rtol=1e-10)

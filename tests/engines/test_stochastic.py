@@ -57,7 +57,7 @@ def test_longer_runs_begin_with_shorter_ones():
 
 
 def test_learning_on_fresh_prompts_lowers_the_population_loss():
-    trace = run(FRESH.replace(optimiser__lr=0.005, steps=400))
+    trace = run(FRESH.replace(optimizer__lr=0.005, steps=400))
     first, last = trace.loss.values[:50], trace.loss.values[-50:]
     error = np.hypot(first.std(), last.std()) / np.sqrt(50)
     assert last.mean() < first.mean() - SIGMAS * error

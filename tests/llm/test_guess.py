@@ -8,8 +8,8 @@ import pytest
 from iclearn.core.errors import IclearnError
 from iclearn.llm.conditions import CONDITIONS
 from iclearn.llm.extra import need, package_file
-from iclearn.llm.features import StaticEmbeddings, features_of, pair_features
 from iclearn.llm.guess import Head, train_head
+from iclearn.llm.guess_features import StaticEmbeddings, features_of, pair_features
 from iclearn.llm.metrics import pearson
 from iclearn.llm.stsb import Pair, load_split
 

@@ -148,7 +148,7 @@ def test_cubic_coefficients_act_on_beta_and_the_query():
 @pytest.mark.parametrize("family", ["merged", "separate"])
 @pytest.mark.parametrize("normalize", NORMALIZE)
 def test_softmax_and_masks_against_all_rows_of_naive_attention(family, softmax, normalize):
-    """Absent pairs are no tokens: they neither weigh in the softmax nor count in the normalisation."""
+    """Absent pairs are no tokens: they neither weigh in the softmax nor count in the normalization."""
     case = Case(dim=2, out_dim=2, heads=3, rank=2, context=6, seed=2)
     model = case.full(family, normalize, softmax)
     for present in (6, 3, 1):

@@ -114,7 +114,7 @@ def test_bayes_is_the_conditional_mean_of_the_joint_gaussian(seed, noise):
     )
 
 
-def test_bayes_minimises_the_error_over_tasks_of_its_prior():
+def test_bayes_minimizes_the_error_over_tasks_of_its_prior():
     rng = np.random.default_rng(0)
     mean, root, noise, num = np.array([0.5, -1.0, 0.2]), np.diag([1.0, 0.3, 0.1]), 0.25, 4000
     x = rng.normal(size=(num, 5, DIM))

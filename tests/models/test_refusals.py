@@ -12,13 +12,13 @@ import sys
 import pytest
 
 REFUSED = {
-    "Optimiser('newton')": "optimiser rule must be one of gd, sgd, momentum, adam, adamw, flow, not 'newton'",
+    "Optimizer('newton')": "optimizer rule must be one of gd, sgd, momentum, adam, adamw, flow, not 'newton'",
     "Init(scheme='xavier')": "init scheme must be one of per_head, stacked, given, not 'xavier'",
     "recipe(engine='exact')": "engine must be one of auto, population, moments, samples, not 'exact'",
     "recipe(dtype='float16')": "dtype must be one of float64, float32, not 'float16'",
     "recipe(steps=1e4)": "steps must be a whole number, not 10000.0",
     "recipe(seed=2.5)": "the seed must be a whole number, not 2.5",
-    "Optimiser('sgd', batch_size=2.5)": "the batch size must be a whole number, not 2.5",
+    "Optimizer('sgd', batch_size=2.5)": "the batch size must be a whole number, not 2.5",
     "Attention('recurrent')": (
         "model family must be one of merged, separate, merged_reduced, separate_reduced, mlp, conv, not 'recurrent'"
     ),
@@ -38,7 +38,7 @@ TAKEN = {
     "Covariance('eigenvalues', [3, 1]).parameters": "(3.0, 1.0)",
     "hash(LinearRegression(dim=2, prior_mean=numpy.ones(2))) is not None": "True",
     "recipe(seed=numpy.int64(3)).hash == recipe(seed=3).hash": "True",
-    "recipe(optimiser=Optimiser(lr=1)).hash == recipe(optimiser=Optimiser(lr=1.0)).hash": "True",
+    "recipe(optimizer=Optimizer(lr=1)).hash == recipe(optimizer=Optimizer(lr=1.0)).hash": "True",
 }
 SCRIPT = """
 import json, sys, numpy

@@ -12,8 +12,8 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Recipe, Record
 from iclearn.models import Attention
 from iclearn.papers.base import Claim, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
+from iclearn.papers.collect import collect, load_paper, read_json
 from iclearn.papers.lab import Lab
-from iclearn.papers.reproduce import collect, load_paper, read_json
 from iclearn.report.paper import Drawing, short, what_holds, write_report
 from iclearn.tasks import LinearRegression
 
@@ -140,12 +140,14 @@ def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp
         second_done.set()
         return traces
 
-    traces = [trace for found in lab.beside(first, second) for trace in found]
+    traces = [trace for found in lab.concurrently(first, second) for trace in found]
     assert lab.facts.runs == [trace.run_id for trace in traces]
     assert [r["seed"] for r in lab.facts.recipes] == [0, 1, 2]
     assert len(lab.facts.content) == 3
     one_at_a_time = Lab(tmp_path, workers=1)
-    again = one_at_a_time.beside(lambda page: page.run([recipe(0), recipe(1)]), lambda page: page.run([recipe(2)]))
+    again = one_at_a_time.concurrently(
+        lambda page: page.run([recipe(0), recipe(1)]), lambda page: page.run([recipe(2)])
+    )
     assert one_at_a_time.facts.content == lab.facts.content
     assert one_at_a_time.facts.reused == 3
     assert all(a.equals(b) for a, b in zip([t for found in again for t in found], traces, strict=True))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import iclearn.core.backend  # noqa: F401  (double precision)
+import iclearn.core.jax_settings  # noqa: F401  (double precision)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def train(
     every: int = 20,
     weights: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
 ) -> Run:
-    """By default the public code's conventions: the unnormalised sum over tokens (gain N), with its lr and init."""
+    """By default the public code's conventions: the unnormalized sum over tokens (gain N), with its lr and init."""
     start = draw(seed, dim, heads, rank, init) if weights is None else weights
     scale = float(context_len) if gain is None else gain
     losses, (value, key, query) = _descend(

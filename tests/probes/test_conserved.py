@@ -20,7 +20,7 @@ from iclearn.probes.conserved import (
     network_conserved,
     value_key_conserved,
 )
-from iclearn.probes.escape import fit_power_law
+from iclearn.probes.growth import fit_power_law
 
 LRS = np.array([0.02, 0.01, 0.005])
 

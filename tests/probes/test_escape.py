@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from saddle_runs import draw, linear_spectrum, saddle_levels, train
 
 from iclearn.core.errors import IclearnError
-from iclearn.probes.escape import drop_times, escape_time, fit_log_law, fit_power_law, growth_times
+from iclearn.probes.growth import drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 
 
 def test_growth_times_interpolate_and_say_never():

@@ -13,7 +13,7 @@ from saddle_runs import Run, linear_spectrum, saddle_levels, time_scales, train
 from iclearn.core.errors import IclearnError
 from iclearn.probes.alignment import HeadAssignment, assign_heads, learned_strengths
 from iclearn.probes.plateaus import find_plateaus
-from iclearn.probes.saddles import SaddleMatch, match_plateaus, time_between
+from iclearn.probes.saddle_stays import SaddleMatch, match_plateaus, time_between
 
 DIM, CONTEXT, GAIN = 8, 31, 31.0
 EIGENVALUES = linear_spectrum(DIM)
@@ -126,7 +126,7 @@ def test_sparse_records_give_the_same_durations():
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rank", [1, 2, 4])
-def test_normalised_convention_needs_no_other_threshold(rank, seed):
+def test_normalized_convention_needs_no_other_threshold(rank, seed):
     """The paper's 1/N: values grow larger, drops are faster in own time, and the threshold follows."""
     eigenvalues = linear_spectrum(4)
     run = train(seed, dim=4, heads=5, rank=rank, init=2e-2, lr=0.2, gain=1.0, steps=40_000)
@@ -136,7 +136,7 @@ def test_normalised_convention_needs_no_other_threshold(rank, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_large_initialisation_has_no_plateaus(seed):
+def test_large_initialization_has_no_plateaus(seed):
     run = train(seed, dim=4, heads=5, rank=4, init=0.5, lr=0.2, gain=1.0, steps=2000)
     match = match_plateaus(run.loss, saddle_levels(linear_spectrum(4), 31), time_scales(4, 1.0), time=run.time)
     assert match.conspicuous == ()

@@ -38,7 +38,7 @@ def prompts(count: int, seed: int, noise: float = 0.0) -> Batch:
 
 
 def linear_model(matrix: np.ndarray, normalize: str = "context") -> ReducedMerged:
-    """ŷ = β̂ᵀ W x_q in the chosen normalisation."""
+    """ŷ = β̂ᵀ W x_q in the chosen normalization."""
     gain = {"context": 1.0, "none": float(CONTEXT), "tokens": CONTEXT / (CONTEXT + 1)}[normalize]
     return ReducedMerged(jnp.ones((1, 1, 1)), jnp.asarray(matrix.T[None] / gain), normalize)  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ def test_beta_moment_by_sampling():
 
 
 def test_same_function_in_different_clothes():
-    """Equal predictions give distance 0 and cosine 1, whatever the family and normalisation."""
+    """Equal predictions give distance 0 and cosine 1, whatever the family and normalization."""
     matrix, _ = random_matrices(3)
     batch = prompts(50, 0)
     left, singular, right = np.linalg.svd(matrix)

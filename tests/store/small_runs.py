@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iclearn.core.prompt import Arrays, Dataset
-from iclearn.core.recipe import Init, Optimiser, Recipe
+from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.models import Attention
 from iclearn.tasks import GivenData
 
@@ -25,6 +25,6 @@ def made(rule: str = "gd", *, lr: float = 0.005, steps: int) -> Recipe:
         task=GivenData.of(DATA),
         model=Attention("merged", num_heads=2),
         init=Init(0.3),
-        optimiser=Optimiser(rule, lr),  # type: ignore[arg-type]
+        optimizer=Optimizer(rule, lr),  # type: ignore[arg-type]
         steps=steps,
     )

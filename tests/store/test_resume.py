@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from iclearn.core.recipe import Init, Optimiser, Recipe, Record
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.spec import Spec
 from iclearn.models import Attention
 from iclearn.store import Store
@@ -32,7 +32,7 @@ def recipe(rule: str) -> Recipe:
         task=LinearRegression(dim=2, context_len=6, num_prompts=None if fresh else 200),
         model=Attention("separate", num_heads=2),
         init=Init(0.1),
-        optimiser=Optimiser(rule, lr=1e-3, batch_size=64 if fresh else None),  # type: ignore[arg-type]
+        optimizer=Optimizer(rule, lr=1e-3, batch_size=64 if fresh else None),  # type: ignore[arg-type]
         steps=12_000 if fresh else 400_000,
         record=Record(weights=20, candidates=50),
     )
@@ -83,7 +83,7 @@ def test_a_damaged_checkpoint_costs_time_not_the_run(tmp_path):
 
 
 def test_a_run_that_diverges_is_returned_and_not_stored(tmp_path):
-    plan = recipe("gd").replace(steps=500, optimiser__lr=50.0, init__scale=1.0)
+    plan = recipe("gd").replace(steps=500, optimizer__lr=50.0, init__scale=1.0)
     trace = Store(tmp_path).run(plan)
     assert trace.status.label == "diverged"
     assert trace.sentence == f"diverged at step {trace.status_step}"

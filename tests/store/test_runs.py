@@ -44,7 +44,7 @@ def test_again_runs_again(tmp_path):
 def test_other_recipes_are_other_runs(tmp_path):
     store = Store(tmp_path)
     run(store)
-    other = run(store, RECIPE.replace(optimiser__lr=0.006))
+    other = run(store, RECIPE.replace(optimizer__lr=0.006))
     assert len(store.list()) == 2
     assert not other.equals(run(store))
 
@@ -95,7 +95,7 @@ def test_given_weights_are_part_of_the_recipe(tmp_path):
     store = Store(tmp_path)
     rng = np.random.default_rng(0)
     one, other = ({"value": rng.normal(size=(2, 1, 3)), "kq": rng.normal(size=(2, 2, 3))} for _ in range(2))
-    small = RECIPE.replace(optimiser__lr=1e-4)
+    small = RECIPE.replace(optimizer__lr=1e-4)
     traces = [run(store, small.replace(init=Init.given(w)), weights=w) for w in (one, other)]
     assert traces[0].run_id != traces[1].run_id
     for weights, trace in zip((one, other), traces, strict=True):

@@ -51,8 +51,8 @@ def test_inputs_and_tasks_have_their_closed_form_moments():
     within(np.einsum("pi,pj->pij", x[:, 0], x[:, -1]), 0.0)
     w = task_vectors(batch)[:, :, 0]
     within(w, np.array(task.prior_mean))
-    centred = w - np.array(task.prior_mean)
-    within(np.einsum("pi,pj->pij", centred, centred), np.array(prior.parameters).reshape(2, 2))
+    centered = w - np.array(task.prior_mean)
+    within(np.einsum("pi,pj->pij", centered, centered), np.array(prior.parameters).reshape(2, 2))
     within(np.einsum("pi,pj->pij", w - w.mean(0), x[:, 0]), 0.0)
     np.testing.assert_allclose(batch.target[:, 0], np.einsum("pi,pi->p", w, x[:, -1]), atol=1e-9)
     np.testing.assert_allclose(batch.weight, 1 / 12_000)
@@ -71,9 +71,9 @@ def test_noise_is_on_the_context_labels_alone():
 
 
 @pytest.mark.parametrize("out_dim", [1, 2])
-def test_centring_and_whitening_are_exact(out_dim):
+def test_centering_and_whitening_are_exact(out_dim):
     prior = Covariance.matrix([[2.0, 0.5], [0.5, 1.0]])
-    plain = SMALL.replace(out_dim=out_dim, centre=True, whiten=True)
+    plain = SMALL.replace(out_dim=out_dim, center=True, whiten=True)
     for task, mean, cov in [
         (plain, np.zeros(2), np.eye(2)),
         (plain.replace(prior_mean=(3.0, -1.0), prior_covariance=prior), [3.0, -1.0], [[2.0, 0.5], [0.5, 1.0]]),
@@ -87,8 +87,8 @@ def test_centring_and_whitening_are_exact(out_dim):
             np.testing.assert_allclose(np.cov(w[:, :, output], rowvar=False), cov, atol=1e-10)
 
 
-def test_centring_and_whitening_hold_over_many_blocks():
-    task = LARGE.replace(centre=True, whiten=True)
+def test_centering_and_whitening_hold_over_many_blocks():
+    task = LARGE.replace(center=True, whiten=True)
     assert task.source(0, jnp.float64).num_blocks == 3
     batch = everything(task)
     np.testing.assert_allclose(np.asarray(batch.prompt.x).mean(0), 0, atol=1e-14)
@@ -105,7 +105,7 @@ def test_corrections_are_off_by_default():
 
 @pytest.mark.parametrize(("fraction", "own"), [(0.6, 18), (0.29, 8), (0.01, 0), (1.0, 30)])
 def test_a_mix_has_its_share_of_own_task_vectors_first(fraction, own):
-    task = SMALL.replace(in_context=fraction, centre=True)
+    task = SMALL.replace(in_context=fraction, center=True)
     w = task_vectors(everything(task))[:, :, 0]
     shared = w[own:]
     np.testing.assert_allclose(shared, np.broadcast_to(shared[:1], shared.shape), atol=1e-9)
@@ -129,7 +129,7 @@ def test_in_weight_prompts_have_noise_for_labels_and_the_fixed_task_for_a_target
 
 
 def test_test_sets_are_in_weight_and_in_context_whatever_the_training_set():
-    mix = SMALL.replace(in_context=0.5, test_prompts=30, centre=True)
+    mix = SMALL.replace(in_context=0.5, test_prompts=30, center=True)
     assert mix.tests == ("in_weight", "in_context")
     assert mix.replace(test_prompts=0).tests == ()
     shared = task_vectors(everything(mix))[-1, :, 0]
@@ -175,7 +175,7 @@ def test_prefixes_are_the_same_prompts_cut_short():
     assert isinstance(cut, Batch)
     assert cut.target.shape == (120, 1)
     np.testing.assert_allclose(np.asarray(cut.weight), 1 / 120)
-    _, _, truth, _ = eqx.filter_jit(RegressionSource.labelled)(source, jnp.asarray(0))
+    _, _, truth, _ = eqx.filter_jit(RegressionSource.labeled)(source, jnp.asarray(0))
     x = np.concatenate([whole.prompt.x, whole.prompt.query[:, None]], 1)
     parts = [jax.tree.map(lambda a, n=n: np.asarray(a)[30 * (n - 1) : 30 * n], cut) for n in range(1, 5)]
     for n, part in enumerate(parts, 1):
@@ -188,8 +188,8 @@ def test_prefixes_are_the_same_prompts_cut_short():
 
 
 TASKS = [
-    SMALL.replace(centre=True, whiten=True, noise=0.1),
-    SMALL.replace(in_context=0.4, centre=True, out_dim=2),
+    SMALL.replace(center=True, whiten=True, noise=0.1),
+    SMALL.replace(in_context=0.4, center=True, out_dim=2),
 ]
 
 
@@ -267,7 +267,7 @@ REFUSED = [
     ),
     ({"whiten": True, "num_prompts": 4}, "whitening needs more than 4 prompts, not 4"),
     ({"whiten": True, "test_prompts": 4}, "whitening needs more than 4 test prompts, not 4"),
-    ({"in_context": 0.5, "centre": True, "test_prompts": 3}, "whitening needs more than 4 test prompts, not 3"),
+    ({"in_context": 0.5, "center": True, "test_prompts": 3}, "whitening needs more than 4 test prompts, not 3"),
     (
         {"prefixes": True, "in_context": 0.0},
         "prefixes need labels that follow the task; with in_context = 0 they are noise",

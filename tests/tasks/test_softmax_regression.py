@@ -28,8 +28,8 @@ def test_targets_are_the_softmax_of_one_hidden_weight():
         batch.prompt.context, batch.prompt.target, batch.prompt.query, batch.target, strict=True
     ):
         # Log probabilities are Ax up to a constant: least squares finds x, of the right length, exactly.
-        centred = np.log(np.asarray(b)) - np.log(np.asarray(b)).mean()
-        x, left, *_ = np.linalg.lstsq(np.asarray(a), centred, rcond=None)
+        centered = np.log(np.asarray(b)) - np.log(np.asarray(b)).mean()
+        x, left, *_ = np.linalg.lstsq(np.asarray(a), centered, rcond=None)
         assert left[0] < 1e-24
         assert np.linalg.norm(x) == pytest.approx(0.7, rel=1e-12)
         np.testing.assert_allclose(np.asarray(a).mean(0), 0, atol=1e-14)

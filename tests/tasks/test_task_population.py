@@ -8,7 +8,7 @@ import pytest
 
 from iclearn.core.prompt import Batch
 from iclearn.tasks import Covariance, LinearRegression
-from iclearn.tasks.population import QuadraticForm, quadratic_form, wishart_sandwich
+from iclearn.tasks.expectations import QuadraticForm, quadratic_form, wishart_sandwich
 
 SIGMAS = 5
 PROMPTS = 12_000  # with dim 2 and context 4, shapes that other tests compile too

@@ -79,7 +79,7 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
 
 
 def _one_line(text: str) -> str:
-    """The sentence of tyro's framed message: not its title, its help text, its frame or its colours."""
+    """The sentence of tyro's framed message: not its title, its help text, its frame or its colors."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub(r"[│╭╮╰╯┃]", " ", text)
     parts = [" ".join(part.split()) for part in re.split(r"(?:-|─|━){3,}", text)]

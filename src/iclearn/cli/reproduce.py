@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
     args = parse(ReproduceArgs, argv, "iclearn reproduce")
     if args.device != "auto":
         os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[args.device]
-    from ..papers.reproduce import collect, default_seeds, load_paper, paper_options, read_json
+    from ..papers.collect import collect, default_seeds, load_paper, paper_options, read_json
 
     paper = load_paper(args.paper)
     if args.list:

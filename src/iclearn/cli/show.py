@@ -43,7 +43,7 @@ def run(argv: Sequence[str]) -> int:
         facts = {"status": trace.status.label, "final_loss": trace.final_loss, **trace.provenance}
         print(json.dumps(facts, indent=2, sort_keys=True))
         return 0
-    from ..report.curves import run_figure, theory_levels
+    from ..report.run_figure import run_figure, theory_levels
     from ..report.style import figure_style, save_figure, show_figure
 
     for name, value in facts_of(trace):
@@ -66,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
 
 def facts_of(trace) -> list[tuple[str, object]]:
     recipe, made = trace.provenance["recipe"], trace.provenance
-    task, model, optimiser = recipe["task"], recipe["model"], recipe["optimiser"]
+    task, model, optimizer = recipe["task"], recipe["model"], recipe["optimizer"]
     prompts = task["num_prompts"] if task["num_prompts"] is not None else "infinitely many"
     rank = f", rank {model['rank']}" if "separate" in model["family"] or model["family"] == "conv" else ""
     return [
@@ -78,7 +78,7 @@ def facts_of(trace) -> list[tuple[str, object]]:
         ),
         ("task", f"dim {task['dim']}, context {task['context_len']}, prompts {prompts}"),
         ("model", f"{model['family']}, heads {model['num_heads']}{rank}, normalize {model['normalize']}"),
-        ("optimiser", f"{optimiser['rule']}, lr {optimiser['lr']:g}, init {recipe['init']['scale']:g}"),
+        ("optimizer", f"{optimizer['rule']}, lr {optimizer['lr']:g}, init {recipe['init']['scale']:g}"),
         ("engine", f"{made['engine']}, {made['dtype']}, seed {made['seed']}"),
         ("made", f"{made['created']} by iclearn {made['iclearn']}, jax {made['jax']} on {made['device']}"),
         ("seconds", f"{made['wall_seconds']:.2f} in all, {made['compile_seconds']:.2f} compiling"),

@@ -16,8 +16,8 @@ from ..core.errors import IclearnError
 from .parsing import parse
 
 if TYPE_CHECKING:
-    from ..sweep.plan import Plan
-    from ..sweep.store import SweepFolder
+    from ..sweeps.folder import SweepFolder
+    from ..sweeps.plan import Plan
 
 SHIPPED = ("plateaus", "prior-gap")
 
@@ -39,7 +39,7 @@ class SweepArgs:
     """Use Dask: local, a scheduler's address (tcp://host:8786), slurm, or pbs."""
     chunk: int | None = None
     """Runs computed and stored together at most. Default: what fits the device's memory."""
-    path: Literal["auto", "plain", "written", "fused", "alone"] = "auto"
+    path: Literal["auto", "vmap", "unrolled", "pallas", "serial"] = "auto"
     """How a chunk is trained; alone: one run at a time, the reference."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to run."""
@@ -73,7 +73,7 @@ def run(argv: Sequence[str]) -> int:
 def show_status(args: SweepArgs) -> int:
     if args.folder is None:
         raise IclearnError("status needs the folder of a sweep: iclearn sweep status DIR")
-    from ..sweep.status import status
+    from ..sweeps.progress import status
 
     found = status(args.folder)
     if args.json:
@@ -88,8 +88,8 @@ def show_status(args: SweepArgs) -> int:
 def from_file(args: SweepArgs) -> int:
     if Path(args.what).suffix not in (".yaml", ".yml"):
         raise IclearnError(f"{args.what!r} is no YAML file and no shipped sweep ({', '.join(SHIPPED)})")
-    from ..sweep.api import carry_out
-    from ..sweep.spec_file import plan_from_file
+    from ..sweeps.api import carry_out
+    from ..sweeps.spec_file import plan_from_file
 
     plan = plan_from_file(args.what, chunk=args.chunk, compute=args.path)
     if args.dry_run:
@@ -109,7 +109,7 @@ def from_file(args: SweepArgs) -> int:
 
 
 def shipped(args: SweepArgs) -> int:
-    from ..papers.sweeps import Options, paper_of, plan_of
+    from ..papers.phase_diagrams import Options, paper_of, plan_of
 
     options = Options(
         args.preset, args.chunk, args.path, args.workers, args.cluster, args.retries, progress_line(), say
@@ -117,7 +117,7 @@ def shipped(args: SweepArgs) -> int:
     if args.dry_run:
         print("\n".join(plan_lines(plan_of(args.what, options))))
         return 0
-    from ..papers.reproduce import collect, read_json
+    from ..papers.collect import collect, read_json
     from ..report.paper import Drawing, summary_line, terminal_table, write_report
 
     out = args.out or Path("swept") / f"{args.what}-{args.preset}"
@@ -148,7 +148,7 @@ def plan_lines(plan: Plan) -> list[str]:
 def result_lines(folder: SweepFolder) -> list[str]:
     import numpy as np
 
-    from ..sweep.schema import STATUS
+    from ..sweeps.dataset import STATUS
 
     codes = folder.dataset()["status"].values
     counts = ", ".join(f"{int(np.sum(codes == code))} {status.label}" for code, status in enumerate(STATUS))
@@ -173,7 +173,7 @@ def progress_line() -> Callable[[int, int], None]:
         rate = (done - first) / max(now - begin, 1e-9)
         text = f"{done} of {total} runs ({100 * done / total:.1f} %)"
         if rate > 0 and done < total:
-            from ..sweep.status import duration
+            from ..sweeps.progress import duration
 
             text += f", {rate:.3g} a second, about {duration((total - done) / rate)} left"
         end = "\n" if done == total or not sys.stderr.isatty() else ""

@@ -104,7 +104,7 @@ class TrainArgs:
     cubic_feat: bool = False
     """Read cubic features (implied by --model mlp)."""
     raw_data: bool = False
-    """Do not centre x and whiten the task vectors, as the public code does."""
+    """Do not center x and whiten the task vectors, as the public code does."""
     dataset: Path | None = None
     """Train on the arrays of this .npz file (x, y_q, ...)."""
     weights: Path | None = None
@@ -176,9 +176,9 @@ def run(argv: Sequence[str]) -> int:
 
 def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
     """The recipe a command line means, with the data and weights it brings."""
-    from ..core.recipe import Init, Optimiser, Recipe, Record
+    from ..core.recipe import Init, Optimizer, Recipe, Record
     from ..models import Attention
-    from ..store.files import dataset_from, read_npz, weights_from
+    from ..store.npz import dataset_from, read_npz, weights_from
     from ..tasks import GivenData
 
     family = FAMILIES.get(args.model, args.model)
@@ -219,7 +219,7 @@ def build(args: TrainArgs) -> tuple[Recipe, Dataset | None, dict | None]:
                 normalize=args.normalize or ("tokens" if args.vary_len else "none"),
             ),
             init=init,
-            optimiser=Optimiser(args.optimizer, args.lr, batch_size=args.batch_size),
+            optimizer=Optimizer(args.optimizer, args.lr, batch_size=args.batch_size),
             steps=args.steps,
             engine=args.engine,
             seed=args.seed,
@@ -274,7 +274,7 @@ def regression_task(args: TrainArgs):
         num_prompts=prompts,
         test_prompts=args.test_prompts,
         prefixes=args.vary_len,
-        centre=public,
+        center=public,
         whiten=public and args.icl == 1,
     )
 
@@ -299,7 +299,7 @@ def outputs(args: TrainArgs, trace: Trace) -> list[str]:
     if args.export is not None:
         said.append(f"curve written to {trace.export(args.export)}")
     if args.plot is not None or args.show:
-        from ..report.curves import run_figure
+        from ..report.run_figure import run_figure
         from ..report.style import figure_style, save_figure, show_figure
 
         with figure_style():

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from . import backend as backend
+from . import jax_settings as jax_settings
 from .errors import IclearnError
 
 

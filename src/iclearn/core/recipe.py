@@ -30,7 +30,7 @@ def whole(name: str, value: object, least: int) -> None:
 
 
 @dataclass(frozen=True)
-class Optimiser(Spec, kind="optimiser"):
+class Optimizer(Spec, kind="optimizer"):
     """How weights move. ``gd`` is full-batch gradient descent, ``flow`` its continuous limit (diffrax), the others
     are optax's. `batch_size` prompts a step (None: the whole training set)."""
 
@@ -41,7 +41,7 @@ class Optimiser(Spec, kind="optimiser"):
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("optimiser rule", self.rule, Rule)
+        one_of("optimizer rule", self.rule, Rule)
         if not self.lr > 0:
             raise IclearnError(f"the learning rate must be positive, not {self.lr}")
         if not 0 <= self.momentum < 1:
@@ -102,7 +102,7 @@ class Recipe(Spec, kind="recipe"):
     task: Spec
     model: Spec
     init: Init = field(default_factory=Init)
-    optimiser: Optimiser = field(default_factory=Optimiser)
+    optimizer: Optimizer = field(default_factory=Optimizer)
     steps: int = 6001
     engine: EngineName = "auto"
     seed: int = 10

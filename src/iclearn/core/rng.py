@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from . import backend as backend
+from . import jax_settings as jax_settings
 
 
 @jax.jit

@@ -18,7 +18,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from . import backend as backend
+from . import jax_settings as jax_settings
 
 AXIS = "prompts"
 _LEAST = 16  # prompts a device should have, or splitting them is not worth a word between devices

@@ -1,4 +1,4 @@
-"""Frozen, hashable, JSON-able descriptions: the base of tasks, models, optimisers and recipes."""
+"""Frozen, hashable, JSON-able descriptions: the base of tasks, models, optimizers and recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Trace: labelled time series of one run, how it ended, and where it came from."""
+"""The Trace: labeled time series of one run, how it ended, and where it came from."""
 
 from __future__ import annotations
 

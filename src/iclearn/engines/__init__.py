@@ -1,7 +1,7 @@
 """How the training loss is obtained, and the one loop that follows its gradient."""
 
 from .base import AbstractEngine
-from .choose import Setup, prepare
+from .build import Setup, prepare
 from .moments import Moments, MomentsEngine, stream_moments
 from .population import PopulationEngine
 from .samples import FreshEngine, SamplesEngine

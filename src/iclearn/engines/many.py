@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core.backend import compile_meter
+from ..core.jax_settings import compile_meter
 from ..core.recipe import Recipe
 from ..core.trace import Trace
-from .advance import RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance
-from .choose import Setup, prepare
-from .lanes import Lanes, lane_of, program_of
+from .batch.inputs import RunInputs, program_of, run_inputs
+from .build import Setup, prepare
+from .loop import RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance
 from .simulate import Log, diverged, finished_trace, next_length, simulate
 
 
@@ -40,14 +40,14 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
         if progress is not None:
             progress(done, total)
 
-    waiting: dict[Any, list[tuple[int, Setup, Lanes]]] = {}
+    waiting: dict[Any, list[tuple[int, Setup, RunInputs]]] = {}
     for index, recipe in enumerate(recipes):
-        if recipe.optimiser.rule == "flow":
+        if recipe.optimizer.rule == "flow":
             traces[index] = simulate(recipe)
             note(recipe.steps)
             continue
         setup = prepare(recipe)
-        lane = lane_of(recipe, setup)
+        lane = run_inputs(recipe, setup)
         waiting.setdefault(program_of(recipe, lane), []).append((index, setup, lane))
     for members in waiting.values():
         chosen = [recipes[index] for index, _, _ in members]
@@ -58,17 +58,17 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
 
 
 @eqx.filter_jit
-def _advance_many(lanes: Lanes, step: Array, stop: Array, every: Array) -> tuple[State, Chunk]:
+def _advance_many(lanes: RunInputs, step: Array, stop: Array, every: Array) -> tuple[State, Chunk]:
     """`advance` on every lane. The step number is the same for all, so the loop stays one loop."""
 
-    def one(lane: Lanes) -> tuple[State, Chunk]:
-        return advance(lane.engine, State(lane.model, lane.optimiser, step), lane.hyper, lane.key, stop, every)
+    def one(lane: RunInputs) -> tuple[State, Chunk]:
+        return advance(lane.engine, State(lane.model, lane.optimizer, step), lane.hyper, lane.key, stop, every)
 
     return jax.vmap(one)(lanes)
 
 
 def _run_group(
-    recipes: list[Recipe], setups: list[Setup], lanes: list[Lanes], note: Callable[[int], None]
+    recipes: list[Recipe], setups: list[Setup], lanes: list[RunInputs], note: Callable[[int], None]
 ) -> list[Trace]:
     begin = time.perf_counter()
     identities = [{"recipe": recipe.to_dict(), "recipe_hash": recipe.hash} for recipe in recipes]
@@ -101,7 +101,7 @@ def _run_group(
                 if bad.any():
                     bad_steps[lane] = done + int(np.argmax(bad))
             stacked = eqx.tree_at(
-                lambda s: (s.model, s.optimiser), stacked, (states.model, states.optimiser), is_leaf=lambda x: x is None
+                lambda s: (s.model, s.optimizer), stacked, (states.model, states.optimizer), is_leaf=lambda x: x is None
             )
             done = stop
             length = next_length(count, seconds, every, limit)

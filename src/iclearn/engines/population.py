@@ -18,7 +18,7 @@ from ..core.errors import MissingClosedForm
 from ..models.base import AbstractReducibleModel
 from ..models.features import Normalize, attention_scale
 from ..tasks.base import AbstractTask
-from ..tasks.population import QuadraticForm, quadratic_form
+from ..tasks.expectations import QuadraticForm, quadratic_form
 from .base import AbstractEngine, average, numpy_of
 
 

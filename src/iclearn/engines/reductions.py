@@ -60,7 +60,7 @@ def crossings(
 def dwells(
     curve: Float[Array, " sample"], steps: Int[Array, " sample"], levels: Float[Array, " level"]
 ) -> Float[Array, " level"]:
-    """Steps spent near each level: within NEAR of the gap to its neighbour on that side."""
+    """Steps spent near each level: within NEAR of the gap to its neighbor on that side."""
     gaps = levels[:-1] - levels[1:]
     above = jnp.concatenate([gaps[:1], gaps]) * NEAR
     below = jnp.concatenate([gaps, gaps[-1:]]) * NEAR

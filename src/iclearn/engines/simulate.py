@@ -15,14 +15,14 @@ import numpy as np
 import xarray as xr
 
 from .. import __version__
-from ..core.backend import compile_meter, small_work
+from ..core.jax_settings import compile_meter, small_work
 from ..core.prompt import Dataset
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
-from .advance import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, State, advance, advance_flow, initial_state
-from .choose import Setup, prepare
-from .optimisers import Hyper
+from .build import Setup, prepare
+from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, State, advance, advance_flow, initial_state
+from .optimizers import Hyper
 from .reductions import BLOW_UP, CONVERGED
 from .samples import step_key
 
@@ -135,8 +135,8 @@ def _run(
     recipe: Recipe, setup: Setup, progress: Progress | None, checkpoint: Checkpointer | None
 ) -> tuple[State, Log, float, int | None]:
     """All chunks; the state reached, the log, seconds spent before a resume, and the step of a divergence."""
-    flow = recipe.optimiser.rule == "flow"
-    hyper = Hyper.of(recipe.optimiser, recipe.dtype)
+    flow = recipe.optimizer.rule == "flow"
+    hyper = Hyper.of(recipe.optimizer, recipe.dtype)
     state = initial_state(setup.model, hyper)
     key = step_key(recipe.seed)
     every = min(STEP_SLOTS, max(1, -(-recipe.steps // recipe.record.candidates)))
@@ -249,8 +249,8 @@ def _label(
     steps = np.arange(len(loss))
     variables: dict[str, Any] = {"loss": ("step", loss, {"long_name": "training loss"})}
     coords: dict[str, Any] = {"step": ("step", steps, {"long_name": "step"})}
-    if recipe.optimiser.rule in ("gd", "flow"):
-        coords["time"] = ("step", 2 * recipe.optimiser.lr * steps, {"long_name": "time", "units": "tau"})
+    if recipe.optimizer.rule in ("gd", "flow"):
+        coords["time"] = ("step", 2 * recipe.optimizer.lr * steps, {"long_name": "time", "units": "tau"})
     if setup.task.tests:
         variables["test_loss"] = (("step", "test_set"), arrays["test_loss"][: len(loss)])
         coords["test_set"] = ("test_set", np.array(setup.task.tests, dtype=object))

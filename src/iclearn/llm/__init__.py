@@ -9,8 +9,8 @@ from .ask import LanguageModel, ask
 from .cache import ReplyCache
 from .conditions import CONDITIONS, Condition, Guesser, condition
 from .experiment import Experiment, Options
-from .features import StaticEmbeddings, pair_features
 from .guess import Head, train_head
+from .guess_features import StaticEmbeddings, pair_features
 from .load import load_model
 from .metrics import Interval, bootstrap, copy_rate, mse, partial, pearson, slope, spearman
 from .prompts import Shot, build_prompt

@@ -17,8 +17,8 @@ from .ask import LanguageModel, ask
 from .cache import ReplyCache
 from .conditions import Condition, Guesser
 from .extra import need
-from .features import StaticEmbeddings, stored_features
 from .guess import BATCH, EPOCHS, LEARNING_RATE, Head, train_head
+from .guess_features import StaticEmbeddings, stored_features
 from .load import DTYPES, identity_of, load_model
 from .prompts import Shot, build_prompt
 from .streams import generator

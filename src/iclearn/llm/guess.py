@@ -13,25 +13,25 @@ import numpy as np
 
 from ..core.errors import IclearnError
 from .extra import need
-from .files import read_tensors, write_tensors
 from .stsb import HIGHEST, LOWEST
+from .tensors import read_tensors, write_tensors
 
 LEARNING_RATE, EPOCHS, BATCH = 1e-3, 10, 8
 
 
 @dataclass(frozen=True)
 class Head:
-    """A trained linear head: the score is weight·(x − centre)/spread + bias, cut to the scale."""
+    """A trained linear head: the score is weight·(x − center)/spread + bias, cut to the scale."""
 
     weight: np.ndarray
     bias: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
     spread: np.ndarray
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         if features.shape[-1] != len(self.weight):
             raise IclearnError(f"this guess model reads {len(self.weight)} features, not {features.shape[-1]}")
-        score = (features - self.centre) / self.spread @ self.weight + self.bias
+        score = (features - self.center) / self.spread @ self.weight + self.bias
         return np.clip(score, LOWEST, HIGHEST).astype(np.float64)
 
     def save(self, path: str | Path) -> Path:
@@ -39,7 +39,7 @@ class Head:
 
     @classmethod
     def load(cls, path: str | Path) -> Head:
-        return cls(**read_tensors(Path(path), ("weight", "bias", "centre", "spread")))
+        return cls(**read_tensors(Path(path), ("weight", "bias", "center", "spread")))
 
 
 def train_head(
@@ -55,19 +55,19 @@ def train_head(
     if len(features) != len(scores) or not len(scores):
         raise IclearnError(f"a guess model needs as many features as scores, not {len(features)} and {len(scores)}")
     torch = need("torch")
-    centre = features.mean(0).astype(np.float32)
+    center = features.mean(0).astype(np.float32)
     spread = np.maximum(features.std(0), 1e-6).astype(np.float32)
-    x = torch.from_numpy(((features - centre) / spread).astype(np.float32))
+    x = torch.from_numpy(((features - center) / spread).astype(np.float32))
     y = torch.from_numpy(scores.astype(np.float32))
     head = torch.nn.Linear(x.shape[1], 1)
     with torch.no_grad():
         head.weight.zero_()
         head.bias.fill_(float(scores.mean()))
-    optimiser = torch.optim.Adam(head.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
     order = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
         for rows in torch.randperm(len(x), generator=order).split(batch_size):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.nn.functional.mse_loss(head(x[rows])[:, 0], y[rows]).backward()
-            optimiser.step()
-    return Head(head.weight.detach().numpy()[0].copy(), head.bias.detach().numpy().copy(), centre, spread)
+            optimizer.step()
+    return Head(head.weight.detach().numpy()[0].copy(), head.bias.detach().numpy().copy(), center, spread)

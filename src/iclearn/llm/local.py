@@ -29,7 +29,7 @@ class LocalModel:
     length, that prefix is run once and its keys and values are shared.
 
     Args:
-        model: a transformers model for causal language modelling.
+        model: a transformers model for causal language modeling.
         tokenizer: its tokenizer.
         identity: what determines its replies.
         batch_size: prompts run at once.

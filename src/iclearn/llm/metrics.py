@@ -43,10 +43,10 @@ def mse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def slope(answer: np.ndarray, guess: np.ndarray) -> np.ndarray:
     """Least-squares slope of the answer on the guess: 1 copies it, 0 ignores it; NaN for a constant guess."""
-    centred = guess - guess.mean(-1, keepdims=True)
-    spread = (centred * centred).sum(-1)
+    centered = guess - guess.mean(-1, keepdims=True)
+    spread = (centered * centered).sum(-1)
     flat = spread <= 1e-12 * guess.shape[-1]
-    return np.where(flat, np.nan, (centred * answer).sum(-1) / np.where(flat, 1.0, spread))
+    return np.where(flat, np.nan, (centered * answer).sum(-1) / np.where(flat, 1.0, spread))
 
 
 def copy_rate(mark: np.ndarray, guess: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class ServerModel:
         with ThreadPoolExecutor(self.workers) as pool:
             waiting: dict[Future[Reply], int] = {pool.submit(self.reply, p, read): i for i, p in enumerate(prompts)}
             for future in as_completed(waiting):
-                if future.cancelled():
+                if future.canceled():
                     continue
                 if (error := future.exception()) is None:
                     yield waiting[future], future.result()

@@ -1,7 +1,7 @@
 """The STS-Benchmark: pairs of English sentences and how similar people found them, from 0 to 5.
 
 Read from the original files (tab-separated, no header, quotes are literal) or from a hub. The texts have mixed
-licences and are never stored by iclearn: only scores, row numbers and hashes are.
+licenses and are never stored by iclearn: only scores, row numbers and hashes are.
 
 Cer, Diab, Agirre, Lopez-Gazpio, Specia. SemEval-2017 Task 1.
 """

@@ -38,7 +38,7 @@ class AbstractModelSpec(Spec):
 
     @abstractmethod
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractModel:
-        """The model at initialisation, drawn from the seed's ``init`` stream."""
+        """The model at initialization, drawn from the seed's ``init`` stream."""
 
     @abstractmethod
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractModel:

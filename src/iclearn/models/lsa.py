@@ -98,7 +98,7 @@ class AbstractLSA(AbstractFeatureModel):
 
 
 class FixedGuessLSA(AbstractLSA):
-    """The guess is given and never trained (w_q = 0: none). Static, so that no optimiser can move it."""
+    """The guess is given and never trained (w_q = 0: none). Static, so that no optimizer can move it."""
 
     p: Float[Array, "head entry"]
     q: Float[Array, "head entry entry"]

@@ -20,7 +20,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 class SoftmaxDescent(AbstractDocumentModel):
     """k steps x ← x − η∇L(x) from x = 0 on L = ½‖softmax(Ax) − b‖² of the context; logits A_q x.
 
-    ∇L = Aᵀ(f∘c − (f·c) f) with f = softmax(Ax), c = f − b; the first step ends at (η/n)Aᵀb where A is centred.
+    ∇L = Aᵀ(f∘c − (f·c) f) with f = softmax(Ax), c = f − b; the first step ends at (η/n)Aᵀb where A is centered.
 
     Args:
         lr: η, of order n; may be traced. `line_search` finds the best one.
@@ -63,7 +63,7 @@ def line_search(
     A coarse grid brackets the minimum, golden sections close in (relative width .62^rounds of two grid cells).
 
     Args:
-        highest: upper end (None: 4n; the best step of a centred context is below about n).
+        highest: upper end (None: 4n; the best step of a centered context is below about n).
     """
     top = 4.0 * batch.prompt.context.shape[1] if highest is None else highest
 

@@ -1,6 +1,6 @@
 """Softmax attention layers that answer a softmax regression document (li2024), and a unit that can be stacked.
 
-The paper's own layer is not public. Its parametrisation decides whether it is close to a gradient step, so three are
+The paper's own layer is not public. Its parametrization decides whether it is close to a gradient step, so three are
 offered, named as in the project's notes: A (``log_label``), B (``query``) and C (``raw_label``).
 """
 

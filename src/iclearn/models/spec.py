@@ -16,7 +16,7 @@ from ..tasks.base import AbstractTask
 from .attention import MergedAttention, SeparateAttention
 from .base import AbstractModelSpec, AbstractReducibleModel
 from .features import Normalize
-from .initialise import draw_merged, draw_mlp, draw_separate
+from .initialize import draw_merged, draw_mlp, draw_separate
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
 
 Family = Literal["merged", "separate", "merged_reduced", "separate_reduced", "mlp", "conv"]
@@ -74,7 +74,7 @@ class Attention(AbstractModelSpec, kind="attention"):
             raise IclearnError(f"the conv model has one output; this task has {out_dim}")
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractReducibleModel:
-        """The model at initialisation, drawn from the seed's ``init`` stream.
+        """The model at initialization, drawn from the seed's ``init`` stream.
 
         A reduced model, an mlp or a conv net starts from the weights that the full model of the same seed has.
         """

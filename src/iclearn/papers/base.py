@@ -38,7 +38,7 @@ class Claim:
 
     Args:
         statement: what the paper says, in our words.
-        expected: the number or behaviour expected.
+        expected: the number or behavior expected.
         tolerance: how close is close enough, and why.
         judge: from the figure's data to an Outcome.
         source: ``paper`` (stated there), ``theory`` (follows from its formulas) or ``ours`` (found by this project).

@@ -88,7 +88,7 @@ class Lab:
         self.options = options
         self.facts = Facts()
 
-    def page(self, progress: Callable[[str], None] | None) -> Lab:
+    def fork(self, progress: Callable[[str], None] | None) -> Lab:
         """The same lab with a page of facts of its own, for a figure collected beside others."""
         other = copy.copy(self)
         other.facts, other.progress = Facts(), progress
@@ -118,7 +118,7 @@ class Lab:
         done = 0
         sampled = [recipe for recipe in recipes if recipe.engine == "samples"]
         if len(sampled) > 1 and not self.offline and on_accelerator():  # a CPU has no room for that
-            self.train_together(sampled)
+            self.train_group(sampled)
 
         def one(recipe: Recipe) -> Trace:
             nonlocal done
@@ -150,7 +150,7 @@ class Lab:
         self._note(begin)
         return traces
 
-    def train_together(self, recipes: Sequence[Recipe]) -> int:
+    def train_group(self, recipes: Sequence[Recipe]) -> int:
         """Train what is not stored yet side by side in one program; how many that were."""
         if self.offline:
             return 0
@@ -163,7 +163,7 @@ class Lab:
                 self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
         return len(missing)
 
-    def beside(self, *calls: Callable[[Lab], Any], at_once: int | None = None) -> list[Any]:
+    def concurrently(self, *calls: Callable[[Lab], Any], at_once: int | None = None) -> list[Any]:
         """The results of several collections, side by side where there are cores for it.
 
         Each is given a page of its own; the facts are put together in the order of the calls, whoever ends first.
@@ -171,7 +171,7 @@ class Lab:
         Args:
             at_once: how many at a time (None: all of them, on two cores one).
         """
-        pages = [self.page(self.progress) for _ in calls]
+        pages = [self.fork(self.progress) for _ in calls]
         with ThreadPoolExecutor(at_once or (len(calls) if self.workers > 2 else 1)) as pool:
             futures = [pool.submit(call, page) for call, page in zip(calls, pages, strict=True)]
             results = [future.result() for future in futures]

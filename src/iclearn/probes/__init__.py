@@ -18,11 +18,11 @@ from .conserved import (
     network_conserved,
     value_key_conserved,
 )
-from .escape import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
+from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .predictors_match import NearestPredictor, nearest_predictor
 from .reading import effective_matrices
-from .saddles import LevelStay, SaddleMatch, match_plateaus
+from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
 from .similarity import (
     Similarity,
     beta_moment,

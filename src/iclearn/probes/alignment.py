@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..core.errors import IclearnError
-from .escape import growth_times
+from .growth import growth_times
 from .reading import SeparateWeights, covariance_of, eigenbasis, finite, record_times, separate_weights
 
 _SPECTATOR = 1e-12  # of the largest: directions of weights smaller than this mean nothing
@@ -64,7 +64,7 @@ def contributions(
 def learned_strengths(eigenvalues: Any, context_len: int, *, gain: float = 1.0) -> Float[np.ndarray, " dim"]:
     """What Σ_h v_h k_h q_hᵀ is along a learned eigenvector: 1 / (gain λ_d (1 + (1 + tr Λ/λ_d)/N)) (zhang2025, eq. 16).
 
-    `gain`: how many times β̂ the model sees: N for the unnormalised sum over tokens, 1 for 1/N.
+    `gain`: how many times β̂ the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
     """
     values = finite("the eigenvalues", eigenvalues, 1)
     return 1 / (gain * (values + (values + values.sum()) / context_len))

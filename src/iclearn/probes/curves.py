@@ -16,19 +16,19 @@ _TURN = 0.1  # a turn back by less than this fraction of the curve's range is no
 
 @dataclass(frozen=True)
 class Unfolded:
-    """A curve and the distance its smooth version has travelled: `travelled` never falls, however the curve turns.
+    """A curve and the distance its smooth version has traveled: `traveled` never falls, however the curve turns.
 
     Args:
         time, loss: the points, averaged in blocks where the curve was long and noisy.
         smooth: piecewise isotonic fit of the loss (least squares among functions monotone between turning points).
-        travelled: Σ |Δ smooth| up to each point.
+        traveled: Σ |Δ smooth| up to each point.
         noise: standard deviation of the loss around the fit, near each point.
     """
 
     time: Float[np.ndarray, " point"]
     loss: Float[np.ndarray, " point"]
     smooth: Float[np.ndarray, " point"]
-    travelled: Float[np.ndarray, " point"]
+    traveled: Float[np.ndarray, " point"]
     noise: Float[np.ndarray, " point"]
 
 
@@ -70,7 +70,7 @@ def turning_points(loss: np.ndarray) -> list[int]:
 
 
 def _correlation_time(residual: np.ndarray) -> float:
-    """How many neighbouring residuals say the same thing: 1 + 2 Σ of their autocorrelations while these are clear."""
+    """How many neighboring residuals say the same thing: 1 + 2 Σ of their autocorrelations while these are clear."""
     power = float(residual @ residual)
     total = 1.0
     for lag in range(1, min(64, residual.size // 4)):
@@ -82,7 +82,7 @@ def _correlation_time(residual: np.ndarray) -> float:
 
 
 def _local_noise(loss: np.ndarray, smooth: np.ndarray) -> np.ndarray:
-    """Standard deviation of the noise in about 32 stretches, each taking the largest of its own and its neighbours'.
+    """Standard deviation of the noise in about 32 stretches, each taking the largest of its own and its neighbors'.
 
     From residuals; or, where the curve is so steep that the fit follows single points, from third differences, but then
     no more than twice the residuals or the noise elsewhere: a curve without noise must not get any. Correlated
@@ -99,17 +99,17 @@ def _local_noise(loss: np.ndarray, smooth: np.ndarray) -> np.ndarray:
 
 def unfold(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " step"]) -> Unfolded:
     """The curve without its noise. Exact where there is none: a monotone curve is its own fit."""
-    smooth, noise, travelled = _piecewise(loss)
+    smooth, noise, traveled = _piecewise(loss)
     noisy = bool(np.median(noise) > 1e-3 * float(np.ptp(smooth)))
     if noisy and loss.size > 2 * _NOISY_POINTS:
         loss, edges = _block_means(loss, _NOISY_POINTS)
         time = np.add.reduceat(time, edges[:-1]) / np.diff(edges)
-        smooth, noise, travelled = _piecewise(loss)
-    return Unfolded(time, loss, smooth, travelled, noise)
+        smooth, noise, traveled = _piecewise(loss)
+    return Unfolded(time, loss, smooth, traveled, noise)
 
 
 def _piecewise(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fit, noise and distance travelled. The ends of an isotonic fit follow single points: there, two standard
+    """Fit, noise and distance traveled. The ends of an isotonic fit follow single points: there, two standard
     deviations of noise are taken off."""
     smooth = np.empty_like(loss)
     pieces = [slice(*ends) for ends in pairwise([0, *turning_points(loss), loss.size])]

@@ -20,7 +20,7 @@ from ..core.errors import IclearnError
 from ..core.trace import Trace
 from .curves import Unfolded, unfold
 from .reading import loss_curve
-from .stretches import EDGE, Core, crossing, pairs, slow_stretches, spans
+from .segments import EDGE, Core, crossing, pairs, slow_segments, spans
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Plateau:
     """A stretch of slow loss.
 
     Args:
-        start, end: times at which the curve comes within a tenth of the neighbouring drop, and leaves again.
+        start, end: times at which the curve comes within a tenth of the neighboring drop, and leaves again.
         height: median loss over the middle half of the stretch.
         uncertainty: of the height: its standard error by the noise, plus half of what the loss still drifts there.
-        contrast: how many times faster the loss moves in the slower of the neighbouring drops.
+        contrast: how many times faster the loss moves in the slower of the neighboring drops.
     """
 
     start: float
@@ -118,15 +118,15 @@ def find_plateaus(loss: Any, *, time: Any = None, minimum: float | None = None) 
 def _found(values: bytes, times: bytes, minimum: float | None) -> Staircase:
     """The staircase of a curve: claims and drawings of one figure ask for the same one again and again."""
     curve = unfold(np.frombuffer(values), np.frombuffer(times))
-    reach = float(curve.travelled[-1])
+    reach = float(curve.traveled[-1])
     if reach <= max(4 * float(np.median(curve.noise)), 1e-14 * float(np.abs(curve.loss).max())):
         return _ending(curve, [_stretch(curve, 0.0, reach, np.inf)], [], minimum, at_rest=True)
-    return _describe(curve, slow_stretches(curve), minimum)
+    return _describe(curve, slow_segments(curve), minimum)
 
 
 def _stretch(curve: Unfolded, begin: float, end: float, contrast: float) -> Plateau:
     start = float(curve.time[0]) if begin <= 0 else crossing(curve, begin)
-    stop = float(curve.time[-1]) if end >= curve.travelled[-1] else crossing(curve, end)
+    stop = float(curve.time[-1]) if end >= curve.traveled[-1] else crossing(curve, end)
     quarter = (stop - start) / 4
     inside = (curve.time >= start + quarter) & (curve.time <= stop - quarter)
     if not inside.any():
@@ -137,7 +137,7 @@ def _stretch(curve: Unfolded, begin: float, end: float, contrast: float) -> Plat
 
 
 def _describe(curve: Unfolded, cores: list[Core], minimum: float | None) -> Staircase:
-    total = float(curve.travelled[-1])
+    total = float(curve.traveled[-1])
     contrasts = pairs(curve, cores)
     found = []
     for i, span in enumerate(spans(cores, total)):
@@ -154,7 +154,7 @@ def _describe(curve: Unfolded, cores: list[Core], minimum: float | None) -> Stai
         if size <= 0:
             continue
         times = [crossing(curve, upper + share * size) for share in (EDGE, 0.5, 1 - EDGE)]
-        loss = np.interp([upper, lower], curve.travelled, curve.smooth)
+        loss = np.interp([upper, lower], curve.traveled, curve.smooth)
         drops.append(Drop(times[1], times[2] - times[0], float(loss[0] - loss[1])))
     return _ending(curve, found, drops, minimum, at_rest=at_rest)
 
@@ -168,7 +168,7 @@ def _moving(curve: Unfolded) -> bool:
         return False
     moved = abs(float(curve.loss[before].mean() - curve.loss[after].mean()))
     error = float(np.hypot(*(curve.noise[part].mean() / part.size**0.5 for part in (before, after))))
-    return moved > EDGE**2 * float(curve.travelled[-1]) + 3 * error
+    return moved > EDGE**2 * float(curve.traveled[-1]) + 3 * error
 
 
 def _ending(

@@ -37,7 +37,7 @@ def nearest_predictor(
         candidates: (candidate, dim, dim), each W of a predictor ŷ = β̂ᵀ W x_q with β̂ = (1/N) Σ y x.
         context_len: N.
         covariance: Λ (default: the Trace's).
-        gain: how many times β̂ the model of `source` sees: N for the unnormalised sum over tokens, 1 for 1/N.
+        gain: how many times β̂ the model of `source` sees: N for the unnormalized sum over tokens, 1 for 1/N.
         noise: variance of the noise on the context labels.
     """
     matrices = effective_matrices(source, gain=gain)

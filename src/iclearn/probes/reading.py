@@ -101,7 +101,7 @@ def effective_matrices(source: Any, *, gain: float = 1.0) -> Float[np.ndarray, "
 
     Args:
         source: a Trace, or an array (record, dim, dim) that is returned times `gain`.
-        gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalised sum over tokens, 1 for 1/N.
+        gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
     """
     if not isinstance(source, Trace):
         matrices = finite("the matrices", source)

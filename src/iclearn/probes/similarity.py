@@ -20,7 +20,7 @@ from ..core.errors import IclearnError
 from ..core.prompt import Batch, Prompt
 from ..models.base import AbstractModel, AbstractReducibleModel
 from ..models.features import attention_scale
-from ..tasks.population import wishart_sandwich
+from ..tasks.expectations import wishart_sandwich
 from .reading import covariance_of, finite
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..papers.base import Paper, plain
-from ..papers.reproduce import FigureResult, read_json, write_json
+from ..papers.collect import FigureResult, read_json, write_json
 from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_figure
 
@@ -46,7 +46,7 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 <p><strong>{summary}</strong></p>
 <nav>{contents}</nav>
 {sections}
-<p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
+<p class="note">Unrolled by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
 <a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
 <a href="verdicts.json">verdicts.json</a>.</p>
 </body></html>
@@ -136,7 +136,7 @@ def _aspect(picture: Path) -> float:
 
 
 def verdict_mark(verdict: str) -> str:
-    """One sign for a verdict, in its colour."""
+    """One sign for a verdict, in its color."""
     return f'<span class="{verdict}" title="{verdict}">{_MARKS[verdict]}</span>'
 
 
@@ -213,10 +213,10 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    colours = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
+    colors = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
     table = Table("figure", "verdict", "claim", "measured", "seeds")
     for v in verdicts:
-        word = f"[{colours[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
+        word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
         measured = escape(short(v["measured"]))
         table.add_row(v["figure"], word, escape(v["statement"]), measured, str(v["seeds"] or ""))
     console = Console()

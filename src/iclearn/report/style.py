@@ -15,8 +15,8 @@ from ..core.errors import IclearnError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with colour-vision deficiencies tell apart, ordered by lightness.
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+# Okabe and Ito's colors, which people with color-vision deficiencies tell apart, ordered by lightness.
+COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 FORMATS = ("png", "pdf", "svg")
 
 _SETTINGS: dict[str, Any] = {
@@ -43,7 +43,7 @@ def figure_style() -> Iterator[None]:
     import matplotlib as mpl
     from cycler import cycler
 
-    settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLOURS)}
+    settings: Any = {**_SETTINGS, "axes.prop_cycle": cycler(color=COLORS)}
     with mpl.rc_context(settings):
         yield
 

@@ -14,7 +14,7 @@ from ..core.prompt import Batch, FeatureBatch
 from ..core.spec import Spec
 
 if TYPE_CHECKING:
-    from .population import LabelLaw
+    from .expectations import LabelLaw
 
 
 class AbstractSource(eqx.Module):

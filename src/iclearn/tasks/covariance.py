@@ -1,4 +1,4 @@
-"""Covariances of the inputs: named spectra, explicit ones, rotations, trace normalisation."""
+"""Covariances of the inputs: named spectra, explicit ones, rotations, trace normalization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Covariance(Spec, kind="covariance"):
     """Covariance Λ of the inputs. Make one with `linear`, `white`, `power`, `two_level`, `spiked`, `eigenvalues` or
     `matrix`.
 
-    Eigenvalues are kept in decreasing order. `trace` normalises their sum (None: leave them); `rotate` turns the
+    Eigenvalues are kept in decreasing order. `trace` normalizes their sum (None: leave them); `rotate` turns the
     eigenvectors by a random orthogonal matrix from the seed's ``covariance`` stream.
 
     >>> Covariance.linear().values(4)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 from ..core.errors import IclearnError, MissingClosedForm
 from ..core.prompt import Arrays, Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
 from .base import AbstractSource, AbstractTask
-from .population import LabelLaw
+from .expectations import LabelLaw
 
 _BLOCK = 4096
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .population import LabelLaw
+from .expectations import LabelLaw
 
 
 class ContextMoments(eqx.Module):

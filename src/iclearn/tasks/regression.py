@@ -18,7 +18,7 @@ from ..core.rng import normal, standard_normals, stream
 from ..core.sharding import sum_blocks
 from .base import AbstractSource, AbstractTask
 from .covariance import Covariance
-from .population import LabelLaw
+from .expectations import LabelLaw
 
 IN_WEIGHT, IN_CONTEXT = "in_weight", "in_context"
 
@@ -37,7 +37,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         num_prompts: size of the fixed training set (None: infinitely many; engines integrate or draw fresh ones).
         test_prompts: size of the ``in_weight`` (c = 0) and ``in_context`` (c = 1) test sets; 0 for none.
         prefixes: the loss is averaged over all prefixes of 2 to context_len + 1 tokens.
-        centre: subtract from x its mean over prompts, position by position.
+        center: subtract from x its mean over prompts, position by position.
         whiten: make the empirical mean and covariance of w over the set exactly those of the prior (c = 1 only).
     """
 
@@ -52,7 +52,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     num_prompts: int | None = 5000
     test_prompts: int = 0
     prefixes: bool = False
-    centre: bool = False
+    center: bool = False
     whiten: bool = False
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def _whitens(self, which: str) -> bool:
         """The public code whitens every set that is in-context through and through, also the test set of a mix."""
-        return self._fraction(which) == 1 and (self.whiten or (self.in_context < 1 and self.centre))
+        return self._fraction(which) == 1 and (self.whiten or (self.in_context < 1 and self.center))
 
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource:
         count = self.num_prompts if which == "train" else self.test_prompts
@@ -143,10 +143,10 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             dtype=jnp.dtype(dtype).name,
         )
         whiten = self._whitens(which)
-        return raw.corrected(centre=self.centre, whiten=whiten) if self.centre or whiten else raw
+        return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
-        drawn = self.unchecked(num_prompts=batch_size, centre=False, whiten=False).source(seed, dtype)
+        drawn = self.unchecked(num_prompts=batch_size, center=False, whiten=False).source(seed, dtype)
         drawn = eqx.tree_at(lambda s: s.key, drawn, key)
         return drawn.everything(self.context_len if self.prefixes else 0)
 
@@ -208,7 +208,7 @@ class RegressionSource(AbstractSource):
     def _valid(self, index: Array) -> Array:
         return (self._position(index) < self.num_prompts).astype(self.dtype)
 
-    def labelled(self, index: Array) -> tuple[Array, Array, Array, Array]:
+    def labeled(self, index: Array) -> tuple[Array, Array, Array, Array]:
         """Inputs and shown labels of all tokens, true labels of all tokens, weights."""
         x, u = self._standard(index)
         x = x - self.x_mean.astype(x.dtype)
@@ -224,18 +224,18 @@ class RegressionSource(AbstractSource):
         return x, shown, truth, self._valid(index) / self.num_prompts
 
     def block(self, index: Array) -> Batch:
-        x, shown, truth, weight = self.labelled(index)
+        x, shown, truth, weight = self.labeled(index)
         return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), truth[:, -1], weight)
 
     def prefix_block(self, index: Array, context: Array | int) -> Batch:
-        x, shown, truth, weight = self.labelled(index)
+        x, shown, truth, weight = self.labeled(index)
         mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
         prompt = Prompt(x[:, :-1], shown[:, :-1], x[:, context], mask)
         return Batch(prompt, truth[:, context], weight)
 
     @eqx.filter_jit
-    def corrected(self, *, centre: bool, whiten: bool) -> RegressionSource:
-        """The same prompts, centred and whitened: one pass over all blocks for the empirical moments."""
+    def corrected(self, *, center: bool, whiten: bool) -> RegressionSource:
+        """The same prompts, centered and whitened: one pass over all blocks for the empirical moments."""
 
         def part(index: Array) -> tuple[Array, Array, Array]:
             x, u = self._standard(index)
@@ -247,7 +247,7 @@ class RegressionSource(AbstractSource):
         start = (jnp.zeros_like(self.x_mean), jnp.zeros_like(self.w_mean), jnp.zeros_like(self.w_whitener))
         x_sum, w_sum, ww_sum = sum_blocks(part, self.num_blocks, start)
         new = self
-        if centre:
+        if center:
             new = eqx.tree_at(lambda s: s.x_mean, new, x_sum / self.num_prompts)
         if whiten:
             mean = w_sum / self.num_prompts

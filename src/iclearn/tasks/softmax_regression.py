@@ -17,7 +17,7 @@ from ..core.recipe import one_of, whole
 from ..core.rng import normal, stream
 from .base import AbstractSource, AbstractTask
 from .covariance import Covariance
-from .population import LabelLaw
+from .expectations import LabelLaw
 
 Embedding = Literal["gaussian", "sphere", "sign"]
 EVALUATION = "evaluation"
@@ -27,7 +27,7 @@ EVALUATION = "evaluation"
 class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
     """Documents A (n words × d) with target b = softmax(Ax), x uniform on a sphere; new words A_q to predict.
 
-    The context is centred column by column (softmax does not see it); query words are not. The loss of a document
+    The context is centered column by column (softmax does not see it); query words are not. The loss of a document
     is n_q·½‖f̂ − softmax(A_q x)‖² over its n_q query words: of order one for every n.
 
     Args:

@@ -9,11 +9,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from iclearn.papers.xie2025.check import sampled_losses
 
 from iclearn.core.recipe import Init
 from iclearn.engines.gram import gram_form
 from iclearn.models import LSA, LSATogether
-from iclearn.papers.reproduce import load_paper
+from iclearn.papers.collect import load_paper
 from iclearn.papers.xie2025 import (
     fig_bayes,
     fig_context,
@@ -25,8 +26,7 @@ from iclearn.papers.xie2025 import (
     fig_prior_mean,
     fig_training,
 )
-from iclearn.papers.xie2025.check import sampled_losses
-from iclearn.papers.xie2025.common import CONTEXT, DIM, HEADS, NAMES, NORMS, law_of, online_recipe, paper_task
+from iclearn.papers.xie2025.setup import CONTEXT, DIM, HEADS, NAMES, NORMS, law_of, online_recipe, paper_task
 from iclearn.theory.xie2025 import Law, bayes_loss, best_loss, gd_step, optimal_weights, optimum
 
 STEP = DIM * (DIM + 1) / (CONTEXT + DIM + 1)
@@ -87,8 +87,8 @@ def test_paper_is_registered_with_distinct_figures_and_claims() -> None:
 
 def test_the_sampled_recipe_is_the_papers() -> None:
     recipe = online_recipe(3.0, 0)
-    assert (recipe.steps, recipe.optimiser.lr, recipe.optimiser.batch_size) == (5000, 5e-4, 2048)
-    assert recipe.optimiser.rule == "adam"
+    assert (recipe.steps, recipe.optimizer.lr, recipe.optimizer.batch_size) == (5000, 5e-4, 2048)
+    assert recipe.optimizer.rule == "adam"
     law = law_of(recipe.task)  # type: ignore[arg-type]
     assert np.linalg.norm(law.mean) == pytest.approx(3.0)
     assert np.array_equal(law.inputs, np.eye(10))

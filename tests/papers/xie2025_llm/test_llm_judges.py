@@ -8,9 +8,9 @@ import xarray as xr
 from iclearn.llm.conditions import NOISES
 from iclearn.llm.metrics import bootstrap, pearson
 from iclearn.papers.base import Figure
-from iclearn.papers.reproduce import default_seeds, load_paper
+from iclearn.papers.collect import default_seeds, load_paper
 from iclearn.papers.xie2025_llm import fig_conditions, fig_copy, fig_shots
-from iclearn.papers.xie2025_llm.common import View, gain, judge_positive
+from iclearn.papers.xie2025_llm.setup import View, gain, judge_positive
 
 PAIRS, SEEDS = 250, 2
 

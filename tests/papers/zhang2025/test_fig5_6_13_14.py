@@ -50,7 +50,7 @@ def curve(loss: np.ndarray, **tests: np.ndarray) -> Trace:
 
 
 def stairs(*heights: float, width: int = 400) -> np.ndarray:
-    """A curve with a plateau at each height and a smooth drop between neighbours."""
+    """A curve with a plateau at each height and a smooth drop between neighbors."""
     t = np.arange(width * len(heights))
     falls = [(a - b) / (1 + np.exp((t - width * (i + 1)) / 8)) for i, (a, b) in enumerate(pairwise(heights))]
     return heights[-1] + np.sum(falls, axis=0)
@@ -129,7 +129,7 @@ class TestFig6:
         found = words(fig6.FIGURE, slow)
         assert found["merged_predicted"] == found["separate_predicted"] == found["merged_log"] == "contradicted"
 
-    def test_small_initialisation_is_no_decay_from_step_0(self, data6):
+    def test_small_initialization_is_no_decay_from_step_0(self, data6):
         for family in ("merged", "separate"):
             small = {s: next(iter(data6[family].values())) for s in data6[family]}
             assert verdict(fig6.FIGURE, f"{family}_large", {**data6, family: small}) == "contradicted"

@@ -51,8 +51,8 @@ def test_the_softmax_jacobian_is_its_derivative_and_loses_constants():
 
 def test_the_first_step_from_zero_is_the_one_of_the_experiment():
     data, target, _ = (a[0] for a in instances(1, 9, 4, 1.0, 1))
-    centred = data - data.mean(0)
-    np.testing.assert_allclose(gradient(centred, target, jnp.zeros(4)), -centred.T @ target / 9, atol=1e-16)
+    centered = data - data.mean(0)
+    np.testing.assert_allclose(gradient(centered, target, jnp.zeros(4)), -centered.T @ target / 9, atol=1e-16)
 
 
 def test_huge_logits_stay_finite():

@@ -16,7 +16,7 @@ from iclearn.theory.zhang2025 import (
     random_merged,
     random_separate,
     read_weights,
-    realise,
+    realize,
     saddle_weights,
     velocity,
 )
@@ -63,7 +63,7 @@ def test_aligned_heads_follow_the_scalar_ode_each_on_its_own(gain):
 
 
 def test_near_a_saddle_the_next_head_follows_the_scalar_ode():
-    base = realise((0,), VALUES, 31, 3, gain=31.0)
+    base = realize((0,), VALUES, 31, 3, gain=31.0)
     small = 1e-3
     pair = jnp.zeros((3, 1, 3)).at[1, 0, 1].set(small)
     start = SeparateWeights(base.value.at[1].set(small), base.key + pair, base.query + pair)

@@ -1,4 +1,4 @@
-"""Merged attention: its two fixed points, the time course (10) and its generalisation, the derived w_init."""
+"""Merged attention: its two fixed points, the time course (10) and its generalization, the derived w_init."""
 
 import jax.numpy as jnp
 import numpy as np

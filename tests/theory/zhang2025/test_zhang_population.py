@@ -76,6 +76,6 @@ def test_spectra_that_are_none_are_refused(bad):
         spectrum(bad)
 
 
-def test_unknown_normalisation_names_the_choices():
+def test_unknown_normalization_names_the_choices():
     with pytest.raises(IclearnError, match="context, none, tokens"):
         gain_of("batch", 4)

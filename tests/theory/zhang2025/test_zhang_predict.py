@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimiser, Recipe
+from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.engines.simulate import simulate
 from iclearn.models import Attention
 from iclearn.tasks.covariance import Covariance
@@ -21,7 +21,7 @@ def trained(family: str, init: float, values=(0.5, 0.3, 0.2)):
         task=LinearRegression(dim=3, covariance=Covariance.eigenvalues(values, rotate=True), num_prompts=None),
         model=Attention(family, num_heads=3),  # type: ignore[arg-type]
         init=Init(init),
-        optimiser=Optimiser("gd", LR if family == "separate_reduced" else LR / 10),
+        optimizer=Optimizer("gd", LR if family == "separate_reduced" else LR / 10),
         steps=STEPS,
         engine="population",
         seed=3,

@@ -18,7 +18,7 @@ from iclearn.theory.zhang2025 import (
     learned_components,
     loss_of,
     pcr_matrix,
-    realise,
+    realize,
     saddle_index,
     saddle_losses,
     saddle_weights,
@@ -40,18 +40,18 @@ def test_heights_and_weights_of_the_public_spectra_to_all_printed_digits():
 
 @given(st.sampled_from([1, 4]), contexts, st.integers(1, 2), gains, st.integers(0, 10**6))
 @settings(max_examples=20, deadline=None)
-def test_every_realised_fixed_point_has_its_loss_and_no_gradient(dim, context_len, rank, gain, seed):
+def test_every_realized_fixed_point_has_its_loss_and_no_gradient(dim, context_len, rank, gain, seed):
     rng = np.random.default_rng(seed)
     values = np.sort(rng.uniform(0.05, 2, dim))[::-1]
     basis = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     cov = jnp.asarray(basis * values @ basis.T)
     for subset in subsets(dim):
-        weights = realise(subset, values, context_len, dim, rank, basis=basis, gain=gain)
+        weights = realize(subset, values, context_len, dim, rank, basis=basis, gain=gain)
         matrix = fixed_point_matrix(subset, values, context_len, basis=basis, gain=gain)
         np.testing.assert_allclose(weights.effective(), matrix, atol=1e-12 * max(1, np.abs(matrix).max()))
         expected = fixed_point_loss(subset, values, context_len)
-        realised = loss_of(weights, cov, context_len, gain=gain)
-        np.testing.assert_allclose(realised, expected, rtol=1e-10, atol=1e-12)
+        realized = loss_of(weights, cov, context_len, gain=gain)
+        np.testing.assert_allclose(realized, expected, rtol=1e-10, atol=1e-12)
         slope = ravel_pytree(gradient(weights, cov, context_len, gain=gain))[0]
         assert np.abs(slope).max() < 1e-10
 
@@ -64,13 +64,13 @@ def test_index_formula_counts_the_negative_hessian_eigenvalues(num_heads, rank, 
         table = landscape(values, context_len, num_heads, rank, gain=gain)
         assert table.sizes["fixed_point"] == sum(len(s) <= num_heads * rank for s in subsets(4))
         assert float(table["gradient_norm"].max()) < 1e-10
-        np.testing.assert_allclose(table["loss_realised"], table["loss"], rtol=1e-10)
+        np.testing.assert_allclose(table["loss_realized"], table["loss"], rtol=1e-10)
         assert table["index"].values.tolist() == table["index_formula"].values.tolist()
 
 
 def test_index_of_one_fixed_point_is_that_of_its_table_row():
     values = [0.5, 0.3, 0.2]
-    weights = realise((1, 2), values, 31, 3)
+    weights = realize((1, 2), values, 31, 3)
     assert hessian_index(weights, jnp.diag(jnp.asarray(values)), 31) == saddle_index((1, 2), values) == 2
 
 
@@ -119,7 +119,7 @@ def test_one_infinite_context_leaves_no_error():
 
 def test_requests_that_do_not_fit_are_refused():
     with pytest.raises(IclearnError, match="2 heads of rank 1 hold at most 2"):
-        realise((0, 1, 2), [0.5, 0.3, 0.2], 31, 2)
+        realize((0, 1, 2), [0.5, 0.3, 0.2], 31, 2)
     with pytest.raises(IclearnError, match=r"eigenvectors 0\.\.2"):
         fixed_point_loss((3,), [0.5, 0.3, 0.2], 31)
     with pytest.raises(IclearnError, match="components must be between 0 and dim = 2"):

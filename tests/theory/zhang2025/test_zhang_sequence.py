@@ -187,8 +187,8 @@ def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
     done = progress(times, drops, values, context_len, gain=GAIN)
     np.testing.assert_allclose((1 - np.diagonal(done)) ** 2, 0.5, rtol=1e-9)
     weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, gain=GAIN)
-    realised = loss_of(weights, np.diag(values), context_len, gain=GAIN)
-    np.testing.assert_allclose(loss_of_progress(done, values, context_len), realised, rtol=1e-10)
+    realized = loss_of(weights, np.diag(values), context_len, gain=GAIN)
+    np.testing.assert_allclose(loss_of_progress(done, values, context_len), realized, rtol=1e-10)
 
 
 def test_nothing_is_learned_before_the_first_drop_however_alike_the_eigenvalues_are():

@@ -52,7 +52,7 @@ class PCR(AbstractModel):
 
 
 class EmpiricalPCR(AbstractModel):
-    """Least squares on the first m principal components of the context's own inputs (not centred).
+    """Least squares on the first m principal components of the context's own inputs (not centered).
 
     With m = dim, least squares. The number of components may be traced.
     """

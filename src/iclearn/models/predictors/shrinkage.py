@@ -102,8 +102,8 @@ class Bayes(AbstractModel):
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         x, y = context(prompt)
-        centred = ridge_solution(x @ self.factor, y - x @ self.mean, self.noise)
-        return prompt.query @ (self.mean + self.factor @ centred)
+        centered = ridge_solution(x @ self.factor, y - x @ self.mean, self.noise)
+        return prompt.query @ (self.mean + self.factor @ centered)
 
 
 def as_columns(vector: Float[Array, " ..."]) -> Float[Array, "dim output"]:

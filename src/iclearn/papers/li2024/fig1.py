@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 
 from ..base import Data, Figure
 from ..lab import Lab
-from .common import COLOURS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions
 from .judges import layer_claims
+from .setup import COLORS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions
 
 DTYPES = {"A": "float64", "C": "float32"}
 
@@ -21,14 +21,14 @@ def draw(data: Data):
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.9))
     first = next(iter(data.values()))
     gd = first["gd_loss"].values
-    axes[0].axhline(gd.mean(), color=COLOURS["GD"], ls="--", label="one gradient step")
+    axes[0].axhline(gd.mean(), color=COLORS["GD"], ls="--", label="one gradient step")
     axes[0].axhspan(gd.mean() - gd.std(), gd.mean() + gd.std(), color="0.5", alpha=0.3, lw=0)
     for layer, table in data.items():
-        steps, colour = table["step"].values, COLOURS[layer]
-        band(axes[0], steps, table["loss"].values, colour, NAMES[layer])
-        band(axes[1], steps, table["model_diff"].values, colour, f"Model Diff, {layer}")
-        band(axes[1], steps, table["preds_diff"].values, colour, f"Preds Diff, {layer}", ls=":")
-        band(axes[2], steps, table["model_cos"].values, colour, NAMES[layer])
+        steps, color = table["step"].values, COLORS[layer]
+        band(axes[0], steps, table["loss"].values, color, NAMES[layer])
+        band(axes[1], steps, table["model_diff"].values, color, f"Model Diff, {layer}")
+        band(axes[1], steps, table["preds_diff"].values, color, f"Preds Diff, {layer}", ls=":")
+        band(axes[2], steps, table["model_cos"].values, color, NAMES[layer])
     axes[0].set(
         xlabel="step", ylabel=r"loss $\frac{n}{2}\|\hat f-b\|^2$", yscale="log", title="n = 200, d = 20, s = 0.5"
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import CLOSE_COSINE, CLOSE_LOSS, COLOURS, MARKS, SETUP, end, measured, recipe, repetitions
+from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, SETUP, end, measured, recipe, repetitions
 
 DIMS = (5, 10, 20, 40, 60)
 WORDS = 50
@@ -32,9 +32,9 @@ def draw_sweep(left, right, data: Data, label: str) -> None:
     layer = np.stack([end(table, "loss") for table in data.values()])
     cosine = np.stack([end(table, "model_cos") for table in data.values()])
     for values, key, name in ((gd, "GD", "one gradient step"), (layer, "A", "layer A")):
-        left.errorbar(x, values.mean(1), values.std(1), color=COLOURS[key], marker=MARKS[key], capsize=3,
+        left.errorbar(x, values.mean(1), values.std(1), color=COLORS[key], marker=MARKS[key], capsize=3,
                       ls="--" if key == "GD" else "-", mfc="white", label=name)  # fmt: skip
-    right.errorbar(x, cosine.mean(1), cosine.std(1), color=COLOURS["A"], marker=MARKS["A"], mfc="white", capsize=3)
+    right.errorbar(x, cosine.mean(1), cosine.std(1), color=COLORS["A"], marker=MARKS["A"], mfc="white", capsize=3)
     right.axhline(CLOSE_COSINE, color="0.6", lw=1, ls=":")
     right.set(xlabel=label, ylabel="Model Cos after training", ylim=(min(0.9, cosine.mean(1).min() - 0.05), 1.005))
     left.set(xlabel=label, ylabel=r"loss $\frac{n}{2}\|\hat f-b\|^2$", ylim=(0, None))

@@ -22,8 +22,8 @@ from ...theory.li2024 import (
 )
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, LAYERS, MARKS, end, measured, recipe, repetitions
 from .measures import sources
+from .setup import COLORS, LAYERS, MARKS, end, measured, recipe, repetitions
 
 INSTANCES = 10_000
 WORDS = 50
@@ -110,10 +110,10 @@ def collect(lab: Lab) -> Data:
 def draw(data: Data):
     shifts = data["shifts"]
     figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.2), width_ratios=(3, 3, 2.4))
-    for kind, mark, colour in (("weight", "o", "#0072B2"), ("data", "^", "#D55E00")):
+    for kind, mark, color in (("weight", "o", "#0072B2"), ("data", "^", "#D55E00")):
         some = slice(None, None, 9)
         size = shifts["size"].values[some]
-        axes[0].plot(size, shifts[f"{kind}_log_measured"].values[some] / LOG10, mark, ms=2.5, color=colour, alpha=0.5,
+        axes[0].plot(size, shifts[f"{kind}_log_measured"].values[some] / LOG10, mark, ms=2.5, color=color, alpha=0.5,
                      label=f"{kind} shift: measured")  # fmt: skip
         axes[0].plot(size, shifts[f"{kind}_log_tight"].values[some] / LOG10, ".", ms=2, color="black",
                      label="tight bounds" if kind == "data" else None)  # fmt: skip
@@ -129,9 +129,9 @@ def draw(data: Data):
     k = shifts["gd_step"].values
     rows = (("log_step_bound", "ηR²/4 ‖f − b‖", "#009E73", "v"), ("weight_log_tight", "tight bound", "black", "s"),
             ("weight_log_measured", "measured", "#0072B2", "o"))  # fmt: skip
-    for name, label, colour, mark in rows:
+    for name, label, color, mark in rows:
         values = shifts[f"gd_{name}"].values / LOG10
-        axes[1].plot(k, np.median(values, 0), color=colour, marker=mark, mfc="white", label=label)
+        axes[1].plot(k, np.median(values, 0), color=color, marker=mark, mfc="white", label=label)
     paper = float(np.median(shifts["gd_weight_log_paper"].values)) / LOG10
     axes[1].annotate(
         f"the paper's bound is far above: $10^{{{paper:.0f}}}$", (0.5, 0.99), (0.5, 0.88), xycoords="axes fraction",
@@ -145,7 +145,7 @@ def draw(data: Data):
     axes[1].legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.48))
     for i, layer in enumerate(LAYERS):
         values = end(data[layer], "preds_diff")
-        axes[2].errorbar(i, values.mean(), values.std(), color=COLOURS[layer], marker=MARKS[layer], capsize=4, ms=8)
+        axes[2].errorbar(i, values.mean(), values.std(), color=COLORS[layer], marker=MARKS[layer], capsize=4, ms=8)
     floor = np.exp(np.median(shifts["gd_weight_log_measured"].values[:, 0]))
     axes[2].axhline(floor, color="black", ls="--", lw=1.2)
     axes[2].annotate(

@@ -1,4 +1,4 @@
-"""Layers A, B and C side by side: closeness depends on how attention is parametrised."""
+"""Layers A, B and C side by side: closeness depends on how attention is parametrized."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import COLOURS, LAYERS, NAMES, SETUP, band, end, measured, plain_ticks, recipe, repetitions
 from .judges import layer_claims
+from .setup import COLORS, LAYERS, NAMES, SETUP, band, end, measured, plain_ticks, recipe, repetitions
 
 WORDS = 50
 SCALES = (0.5, 1.0)
@@ -27,11 +27,11 @@ def draw(data: Data):
     figure, axes = plt.subplots(2, 2, figsize=(10.5, 6.6), sharex=True)
     for (top, bottom), s in zip(axes.T, SCALES, strict=True):
         gd = data[f"A {s:g}"]["gd_loss"].values
-        top.axhline(gd.mean(), color=COLOURS["GD"], ls="--", label="one gradient step")
+        top.axhline(gd.mean(), color=COLORS["GD"], ls="--", label="one gradient step")
         for layer in LAYERS:
             table = data[f"{layer} {s:g}"]
-            band(top, table["step"].values, table["loss"].values, COLOURS[layer], NAMES[layer])
-            band(bottom, table["step"].values, table["model_cos"].values, COLOURS[layer], NAMES[layer])
+            band(top, table["step"].values, table["loss"].values, COLORS[layer], NAMES[layer])
+            band(bottom, table["step"].values, table["model_cos"].values, COLORS[layer], NAMES[layer])
         top.set(title=f"n = {WORDS}, d = 20, s = {s:g}", yscale="log")
         bottom.set(xlabel="step", ylim=(-0.1, 1.05))
         bottom.axhline(1, color="0.6", lw=1, ls=":")

@@ -8,8 +8,8 @@ import xarray as xr
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import COLOURS, MARKS, SETUP, end, mean_std, measured, plain_ticks, recipe, repetitions
 from .judges import layer_claims
+from .setup import COLORS, MARKS, SETUP, end, mean_std, measured, plain_ticks, recipe, repetitions
 
 WORDS = (25, 50, 100, 200, 400)
 TABLE = {  # n: GD loss, layer A's loss and its deviation, Preds Diff, Model Diff, ‖GD‖, Model Cos and its deviation
@@ -87,7 +87,7 @@ def draw(data: Data):
 
     def put(ax, name: str, key: str, label: str, line: str = "-") -> None:
         values = np.stack([r[name] for r in rows])
-        ax.errorbar(WORDS, values.mean(1), values.std(1), color=COLOURS[key], marker=MARKS[key], ls=line, mfc="white",
+        ax.errorbar(WORDS, values.mean(1), values.std(1), color=COLORS[key], marker=MARKS[key], ls=line, mfc="white",
                     capsize=3, label=label)  # fmt: skip
 
     put(axes[0], "gd_loss", "GD", "one gradient step", "--")
@@ -96,7 +96,7 @@ def draw(data: Data):
     put(axes[1], "preds_diff", "B", "Preds Diff", ":")
     gap = np.stack([1 - r["model_cos"] for r in rows])
     axes[2].errorbar(
-        WORDS, gap.mean(1), gap.std(1), color=COLOURS["A"], marker="o", mfc="white", capsize=3, label="float32"
+        WORDS, gap.mean(1), gap.std(1), color=COLORS["A"], marker="o", mfc="white", capsize=3, label="float32"
     )
     both = [n for n in WORDS if n in TABLE]
     double = np.stack([1 - end(data[f"{n} float64"], "model_cos") for n in both])

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import CLOSE_COSINE, CLOSE_LOSS, COLOURS, MARKS, NAMES, SETUP, end, measured, recipe, repetitions
+from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, NAMES, SETUP, end, measured, recipe, repetitions
 
 WORDS = 50
 SCALES = {"A": (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0), "B": (0.1, 0.5, 1.0, 2.0), "C": (0.1, 0.5, 1.0, 2.0)}
@@ -36,7 +36,7 @@ def draw(data: Data):
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4))
     for layer, scales in SCALES.items():
         for ax, values in ((left, ratios(data, layer)), (right, cosines(data, layer))):
-            ax.errorbar(scales, values.mean(1), values.std(1), color=COLOURS[layer], marker=MARKS[layer], mfc="white",
+            ax.errorbar(scales, values.mean(1), values.std(1), color=COLORS[layer], marker=MARKS[layer], mfc="white",
                         capsize=3, label=NAMES[layer])  # fmt: skip
     left.axhline(1, color="black", ls="--", lw=1.2)
     left.axhspan(1 - CLOSE_LOSS, 1 + CLOSE_LOSS, color="0.85", zorder=0)

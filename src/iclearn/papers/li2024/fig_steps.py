@@ -8,12 +8,12 @@ import numpy as np
 from ...models.softmax_layers import SoftmaxLayer
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import SETUP, end, mean_std, measured, recipe, repetitions
+from .setup import SETUP, end, mean_std, measured, recipe, repetitions
 
 WORDS = 25
 GD_STEPS = (1, 2, 5, 10)
 STACKS = {"one unit": SoftmaxLayer("stack", depth=1, num_heads=2), "two units": SoftmaxLayer("stack", 2, 2)}
-_COLOURS = {"one unit": "#0072B2", "two units": "#D55E00"}
+_COLORS = {"one unit": "#0072B2", "two units": "#D55E00"}
 
 
 def collect(lab: Lab) -> Data:
@@ -27,13 +27,13 @@ def draw(data: Data):
     left.errorbar(
         GD_STEPS, gd.mean(1), gd.std(1), color="black", marker="s", mfc="white", capsize=3, label="k gradient steps"
     )
-    for name, colour in _COLOURS.items():
+    for name, color in _COLORS.items():
         loss = end(data[f"{name} 1"], "loss")
-        left.axhline(loss.mean(), color=colour, ls="--", label=f"{name} of attention")
-        left.axhspan(loss.mean() - loss.std(), loss.mean() + loss.std(), color=colour, alpha=0.2, lw=0)
+        left.axhline(loss.mean(), color=color, ls="--", label=f"{name} of attention")
+        left.axhspan(loss.mean() - loss.std(), loss.mean() + loss.std(), color=color, alpha=0.2, lw=0)
         cosine = np.stack([end(data[f"{name} {k}"], "model_cos") for k in GD_STEPS])
         right.errorbar(
-            GD_STEPS, cosine.mean(1), cosine.std(1), color=colour, marker="o", mfc="white", capsize=3, label=name
+            GD_STEPS, cosine.mean(1), cosine.std(1), color=color, marker="o", mfc="white", capsize=3, label=name
         )
     for ax in (left, right):
         ax.set_xscale("log")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..base import Claim, Data, Outcome, judge_seeds
-from .common import CLOSE_COSINE, CLOSE_LOSS, NAMES, end, mean_std
+from .setup import CLOSE_COSINE, CLOSE_LOSS, NAMES, end, mean_std
 
 Judge = Callable[[Data], Outcome]
 

@@ -15,7 +15,7 @@ from ...tasks import LinearRegression
 from ...theory.xie2025 import Law, bayes_loss, gd_step, optimum
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, paper_task, prior_mean
+from .setup import COLORS, CONTEXT, DIM, paper_task, prior_mean
 
 NORM = 3.0
 NOISES = (0.0, 0.25, 1.0)
@@ -65,16 +65,16 @@ def draw(data: Data):
     figure, axes = plt.subplots(1, 3, figsize=(12.5, 4), sharey=True)
     for ax, noise in zip(axes, NOISES, strict=True):
         laws = [law(c, noise) for c in CONTEXTS]
-        ax.plot(CONTEXTS, [gd_step(v).loss for v in laws], color=COLOURS["zero"], ls="--", label="gradient step from 0")
-        ax.plot(CONTEXTS, [optimum(v).loss for v in laws], color=COLOURS["heads"], label="LSA, many heads")
-        ax.plot(CONTEXTS, [optimum(v).step_loss for v in laws], color=COLOURS["yq"], ls=(0, (4, 2)), label="yq-LSA")
-        ax.plot(CONTEXTS, table["bayes"].sel(noise=noise), color=COLOURS["bayes"], ls="-.", label="Bayes")
+        ax.plot(CONTEXTS, [gd_step(v).loss for v in laws], color=COLORS["zero"], ls="--", label="gradient step from 0")
+        ax.plot(CONTEXTS, [optimum(v).loss for v in laws], color=COLORS["heads"], label="LSA, many heads")
+        ax.plot(CONTEXTS, [optimum(v).step_loss for v in laws], color=COLORS["yq"], ls=(0, (4, 2)), label="yq-LSA")
+        ax.plot(CONTEXTS, table["bayes"].sel(noise=noise), color=COLORS["bayes"], ls="-.", label="Bayes")
         ax.errorbar(
             [CONTEXT],
             table["sampled"].sel(noise=noise),
             3 * table["error"].sel(noise=noise),
             fmt="o",
-            color=COLOURS["bayes"],
+            color=COLORS["bayes"],
             mfc="white",
             label="Bayes predictor, sampled",
         )

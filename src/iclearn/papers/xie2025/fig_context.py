@@ -11,7 +11,7 @@ from ...models.lsa import LSA
 from ...theory.xie2025 import Law, best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, YQ, exact_losses, paper_task
+from .setup import COLORS, CONTEXT, DIM, YQ, exact_losses, paper_task
 
 NORM = 3.0
 CONTEXTS = (2, 5, 10, 20, 40, 80)
@@ -46,7 +46,7 @@ def expected(which: str) -> np.ndarray:
 
 def draw(data: Data):
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.1), sharey=False)
-    colours = (COLOURS["yq"], "#56B4E9", COLOURS["heads"])
+    colors = (COLORS["yq"], "#56B4E9", COLORS["heads"])
     labels = ("yq-LSA = gradient step from $w^*$", "LSA, 1 head", "LSA, $d$ heads")
     for ax, which, points, fine in (
         (axes[0], "contexts", CONTEXTS, np.unique(np.geomspace(1, 100, 40).astype(int))),
@@ -54,10 +54,10 @@ def draw(data: Data):
     ):
         curves = np.stack([theory(DIM, int(v)) if which == "contexts" else theory(int(v), CONTEXT) for v in fine])
         zero = [gd_step(Law.isotropic(*((DIM, int(v)) if which == "contexts" else (int(v), CONTEXT)), NORM)).loss for v in fine]  # fmt: skip
-        ax.plot(fine, zero, color=COLOURS["zero"], ls="--", label="gradient step from 0")
+        ax.plot(fine, zero, color=COLORS["zero"], ls="--", label="gradient step from 0")
         for i, mark in ((1, "^"), (2, "s"), (0, "o")):
-            ax.plot(fine, curves[:, i], color=colours[i], label=labels[i])
-            ax.plot(points, data[which][:, i], mark, color=colours[i], mfc="white", ms=7)
+            ax.plot(fine, curves[:, i], color=colors[i], label=labels[i])
+            ax.plot(points, data[which][:, i], mark, color=colors[i], mfc="white", ms=7)
     axes[0].set(xscale="log", xlabel="context length $C$", ylabel="loss", title="$d$ = 10")
     axes[0].set_xticks((1, 2, 5, 10, 20, 50, 100), ("1", "2", "5", "10", "20", "50", "100"))
     axes[0].set_xticks((), minor=True)

@@ -14,7 +14,7 @@ from ...tasks import Covariance, LinearRegression
 from ...theory.xie2025 import gd_step, optimum
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, STAGES, YQ, law_of, paper_task, train_exactly
+from .setup import COLORS, CONTEXT, DIM, STAGES, YQ, law_of, paper_task, train_exactly
 
 NORM = 3.0
 SPECTRUM = tuple(float(v) for v in np.geomspace(0.25, 4.0, DIM) / np.geomspace(0.25, 4.0, DIM).mean())
@@ -83,13 +83,13 @@ def draw(data: Data):
     figure, ax = plt.subplots(figsize=(9, 4.3))
     expected, loss = theory(), data["loss"]
     x = np.arange(len(CASES))
-    for i, (level, label, colour) in enumerate((
-        (expected[:, 2], "plain gradient step from $w^*$", "black"), (expected[:, 0], "formula, yq-LSA", COLOURS["yq"]),
-        (expected[:, 1], "formula, $d$ heads", COLOURS["heads"]),
+    for i, (level, label, color) in enumerate((
+        (expected[:, 2], "plain gradient step from $w^*$", "black"), (expected[:, 0], "formula, yq-LSA", COLORS["yq"]),
+        (expected[:, 1], "formula, $d$ heads", COLORS["heads"]),
     )):  # fmt: skip
-        ax.hlines(level, x - 0.32, x + 0.32, color=colour, ls=("-", "--", ":")[i], label=label)
-    ax.plot(x - 0.1, loss[:, 0], "o", color=COLOURS["yq"], mfc="white", ms=8, label="yq-LSA, exact training")
-    ax.plot(x + 0.1, loss[:, 1], "s", color=COLOURS["heads"], mfc="white", ms=8, label="$d$ heads, exact training")
+        ax.hlines(level, x - 0.32, x + 0.32, color=color, ls=("-", "--", ":")[i], label=label)
+    ax.plot(x - 0.1, loss[:, 0], "o", color=COLORS["yq"], mfc="white", ms=8, label="yq-LSA, exact training")
+    ax.plot(x + 0.1, loss[:, 1], "s", color=COLORS["heads"], mfc="white", ms=8, label="$d$ heads, exact training")
     ax.set_xticks(x, list(CASES))
     ax.set(ylabel="loss", ylim=(4, 7.6))
     ax.legend(fontsize=9, ncols=2, loc="upper left")

@@ -12,12 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import brentq
 
-from ...core.recipe import Init, Optimiser, Recipe, Record
+from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
 from ...theory.xie2025 import Law, gd_step, gram_moments
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, YQ, paper_task, prior_mean
+from .setup import COLORS, CONTEXT, DIM, YQ, paper_task, prior_mean
 
 SWEEPS = {1e-3: (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0), 1e-6: (0.3, 0.7, 1.0, 2.0)}
 END, STEPS = 24.0, 2560  # time in τ, and points at which the flow is read
@@ -29,7 +29,7 @@ def recipe(norm: float, scale: float, seed: int) -> Recipe:
         task=paper_task(norm),
         model=YQ,
         init=Init(scale),
-        optimiser=Optimiser("flow", END / (2 * STEPS)),
+        optimizer=Optimizer("flow", END / (2 * STEPS)),
         steps=STEPS,
         engine="population",
         seed=seed,
@@ -108,8 +108,8 @@ def draw(data: Data):
         for i, trace in enumerate(data[key(1e-3, norm)]):
             times, guess, step = progress(trace, norm)
             loss = trace.loss.values
-            ax.plot(times, guess, color=COLOURS["yq"], label="guess: share of $w^*$" if i == 0 else None)
-            ax.plot(times, step, color=COLOURS["heads"], label=r"step: $\hat\eta/\eta^*$" if i == 0 else None)
+            ax.plot(times, guess, color=COLORS["yq"], label="guess: share of $w^*$" if i == 0 else None)
+            ax.plot(times, step, color=COLORS["heads"], label=r"step: $\hat\eta/\eta^*$" if i == 0 else None)
             ax.plot(clock, loss / loss[0], color="0.6", lw=1.2, label="loss / initial loss" if i == 0 else None)
         ax.plot(clock, 1 - np.exp(-clock), color="black", ls=":", lw=1.2, label=r"$1 - e^{-t/\tau}$")
         ax.set(xlim=(0, 10), ylim=(-0.1, 1.35), xlabel=r"time $t/\tau$", title=rf"$\|w^*\|$ = {norm:g}")
@@ -117,13 +117,13 @@ def draw(data: Data):
     ax = axes[2]
     for scale, style in ((1e-3, "-"), (1e-6, "--")):
         means = half_times(data, scale).mean(1)
-        for i, (colour, name) in enumerate(((COLOURS["yq"], "guess"), (COLOURS["heads"], "step"))):
+        for i, (color, name) in enumerate(((COLORS["yq"], "guess"), (COLORS["heads"], "step"))):
             ax.loglog(
                 SWEEPS[scale],
                 means[:, i],
                 style,
                 marker="os"[i],
-                color=colour,
+                color=color,
                 mfc="white",
                 label=f"{name}, init {scale:g}",
             )

@@ -6,14 +6,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
-from ...core.recipe import Init, Optimiser, Recipe, Record
+from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...engines.gram import gram_form
 from ...engines.simulate import simulate
 from ...models.lsa import LSA
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, STAGES, gap_law, law_of, paper_task, prior_mean
+from .setup import COLORS, CONTEXT, DIM, STAGES, gap_law, law_of, paper_task, prior_mean
 
 NORM = 3.0
 OFFSETS = (0.0, 1.0, 2.0, 3.0)
@@ -33,7 +33,7 @@ def trained(offset: float, heads: int) -> float:
     for lr, steps in STAGES:
         init = Init(0.1) if weights is None else Init.given(weights)
         recipe = Recipe(
-            task=paper_task(NORM), model=spec, init=init, optimiser=Optimiser("adam", lr), steps=steps, seed=0,
+            task=paper_task(NORM), model=spec, init=init, optimizer=Optimizer("adam", lr), steps=steps, seed=0,
             record=Record(weights=2, candidates=2),
         )  # fmt: skip
         weights = simulate(recipe, weights=weights).weights()
@@ -72,13 +72,13 @@ def draw(data: Data):
     figure, ax = plt.subplots(figsize=(6.8, 4.4))
     table = data["table"]
     fine = np.linspace(0, 3.3, 40)
-    for heads, colour, mark, label in (
+    for heads, color, mark, label in (
         (None, "black", "o", "gradient step from $w_0$"), (1, "#D55E00", "^", "LSA given $w_0$, 1 head"),
-        (DIM, COLOURS["heads"], "s", "LSA given $w_0$, $d$ heads"),
+        (DIM, COLORS["heads"], "s", "LSA given $w_0$, $d$ heads"),
     ):  # fmt: skip
-        ax.plot(fine, [theory(o, heads) for o in fine], color=colour)
+        ax.plot(fine, [theory(o, heads) for o in fine], color=color)
         values = table["descent"] if heads is None else table["loss"].sel(num_heads=heads)
-        ax.plot(OFFSETS, values, mark, color=colour, mfc="white", ms=7, label=label)
+        ax.plot(OFFSETS, values, mark, color=color, mfc="white", ms=7, label=label)
     ax.plot([], [], color="0.4", label="theory")
     ax.set(xlabel=r"error of the guess $\|w_0 - w^*\|$", ylabel="loss", title=r"$\|w^*\|$ = 3, guess fixed")
     ax.legend(fontsize=10)

@@ -10,8 +10,8 @@ from ...models.lsa import LSA, LSATogether
 from ...theory.xie2025 import Law, best_loss, gd_step, minimal_heads, optimum
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .check import sampled_losses
-from .common import (
+from .sampled_check import sampled_losses
+from .setup import (
     CONTEXT,
     DIM,
     HEADS,
@@ -25,7 +25,7 @@ from .common import (
 )
 
 ALL_HEADS = (*range(1, 13), 15, 20)
-CHECKED = (0.0, 1.0, 3.0)  # ‖w*‖ at which the paper's optimiser converges
+CHECKED = (0.0, 1.0, 3.0)  # ‖w*‖ at which the paper's optimizer converges
 CHECK_PROMPTS = 3_000_000
 CLOSE = 1e-4
 MARKS = {0.0: "v", 1.0: "o", 3.0: "s", 10.0: "D"}
@@ -34,7 +34,7 @@ SHADES = {0.0: "#56B4E9", 1.0: "#0072B2", 3.0: "#D55E00", 10.0: "#CC79A7"}
 
 def collect(lab: Lab) -> Data:
     tasks = {m: paper_task(m) for m in NORMS}
-    exact, runs = lab.beside(
+    exact, runs = lab.concurrently(
         lambda page: exact_losses(page, "heads", "norm", tasks, [LSA(h) for h in ALL_HEADS]), online_runs
     )
     exact = exact.assign_coords(member=list(ALL_HEADS))

@@ -9,7 +9,7 @@ from ...models.lsa import LSA
 from ...theory.xie2025 import Law, bayes_loss, gd_step, minimal_heads, optimum
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import COLOURS, CONTEXT, DIM, YQ, exact_losses, paper_task
+from .setup import COLORS, CONTEXT, DIM, YQ, exact_losses, paper_task
 
 NORM = 3.0
 NOISES = (0.0, 0.25, 1.0, 4.0, 10.0)
@@ -40,23 +40,23 @@ def draw(data: Data):
     fine = np.linspace(0, 10.5, 50)
     best = [optimum(law(float(v))) for v in fine]
     left.plot(
-        fine, [gd_step(law(float(v))).loss for v in fine], color=COLOURS["zero"], ls="--", label="gradient step from 0"
+        fine, [gd_step(law(float(v))).loss for v in fine], color=COLORS["zero"], ls="--", label="gradient step from 0"
     )
-    left.plot(fine, [b.loss for b in best], color=COLOURS["heads"], label="LSA, $H > d$ heads")
-    left.plot(fine, [b.step_loss for b in best], color=COLOURS["yq"], label="yq-LSA = gradient step from $w^*$")
+    left.plot(fine, [b.loss for b in best], color=COLORS["heads"], label="LSA, $H > d$ heads")
+    left.plot(fine, [b.step_loss for b in best], color=COLORS["yq"], label="yq-LSA = gradient step from $w^*$")
     left.plot(
-        fine[1:], [bayes_loss(law(float(v))).loss for v in fine[1:]], color=COLOURS["bayes"], ls="-.", label="Bayes"
+        fine[1:], [bayes_loss(law(float(v))).loss for v in fine[1:]], color=COLORS["bayes"], ls="-.", label="Bayes"
     )
-    left.plot(NOISES, data["loss"][:, 2], "s", color=COLOURS["heads"], mfc="white", ms=7)
-    left.plot(NOISES, data["loss"][:, 0], "o", color=COLOURS["yq"], mfc="white", ms=7, label="exact training")
+    left.plot(NOISES, data["loss"][:, 2], "s", color=COLORS["heads"], mfc="white", ms=7)
+    left.plot(NOISES, data["loss"][:, 0], "o", color=COLORS["yq"], mfc="white", ms=7, label="exact training")
     left.set(xlabel=r"noise variance $\sigma^2$", ylabel="loss", ylim=(0, None))
     left.legend(fontsize=9)
-    right.plot(fine, [b.gap for b in best], color=COLOURS["heads"], label="formula")
+    right.plot(fine, [b.gap for b in best], color=COLORS["heads"], label="formula")
     right.plot(
         NOISES,
         data["loss"][:, 2] - data["loss"][:, 0],
         "s",
-        color=COLOURS["heads"],
+        color=COLORS["heads"],
         mfc="white",
         ms=7,
         label="exact training, $d+1$ heads",

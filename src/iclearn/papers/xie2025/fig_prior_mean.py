@@ -9,8 +9,8 @@ from ...models.lsa import LSA
 from ...theory.xie2025 import Law, best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_close, judge_true
 from ..lab import Lab
-from .common import (
-    COLOURS,
+from .setup import (
+    COLORS,
     CONTEXT,
     DIM,
     NORMS,
@@ -40,13 +40,13 @@ def draw(data: Data):
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.3))
     fine = np.linspace(0, 10.5, 60)
     laws = [Law.isotropic(DIM, CONTEXT, float(m)) for m in fine]
-    left.plot(fine, [gd_step(law).loss for law in laws], color=COLOURS["zero"], ls="--", label="gradient step from 0")
+    left.plot(fine, [gd_step(law).loss for law in laws], color=COLORS["zero"], ls="--", label="gradient step from 0")
     left.plot(fine, [best_loss(law, 1).loss for law in laws], color="#56B4E9", label="LSA, 1 head")
-    left.plot(fine, [best_loss(law, DIM).loss for law in laws], color=COLOURS["heads"], label=r"LSA, $H \geq d$ heads")
+    left.plot(fine, [best_loss(law, DIM).loss for law in laws], color=COLORS["heads"], label=r"LSA, $H \geq d$ heads")
     left.plot(fine, [gd_step(law, law.mean).loss for law in laws], color="black", label="gradient step from $w^*$")
     measured = data["measured"]
-    for name, colour, mark, label in (
-        ("1", "#56B4E9", "^", None), ("11", COLOURS["heads"], "s", None), ("yq", COLOURS["yq"], "o", "yq-LSA, trained as in the paper"),
+    for name, color, mark, label in (
+        ("1", "#56B4E9", "^", None), ("11", COLORS["heads"], "s", None), ("yq", COLORS["yq"], "o", "yq-LSA, trained as in the paper"),
     ):  # fmt: skip
         rows = measured.sel(member=name).values
         left.errorbar(
@@ -54,7 +54,7 @@ def draw(data: Data):
             rows.mean(1),
             3 * standard_error(rows, 1),
             fmt=mark,
-            color=colour,
+            color=color,
             mfc="white",
             ms=7,
             capsize=2,
@@ -65,17 +65,17 @@ def draw(data: Data):
     left.legend(fontsize=9, loc="upper left")
     exact = data["exact"]
     fine = np.geomspace(0.4, 12, 30)
-    right.loglog(fine, gap_law(fine), color=COLOURS["heads"], label="$2m^2/(Cd+2)$")
+    right.loglog(fine, gap_law(fine), color=COLORS["heads"], label="$2m^2/(Cd+2)$")
     right.loglog(
         GRID[1:],
         exact.sel(member="d").values[1:] - STEP_LOSS,
         "s",
-        color=COLOURS["heads"],
+        color=COLORS["heads"],
         mfc="white",
         label="$d$ heads, exact training",
     )
     left_over = np.maximum(np.abs(exact.sel(member="yq").values[1:] - STEP_LOSS), 1e-16)
-    right.loglog(GRID[1:], left_over, "o", color=COLOURS["yq"], mfc="white", label="yq-LSA, exact training")
+    right.loglog(GRID[1:], left_over, "o", color=COLORS["yq"], mfc="white", label="yq-LSA, exact training")
     right.set(xlabel="$m$", ylabel="loss above the gradient step from $w^*$")
     right.legend(fontsize=9)
     return figure

@@ -16,8 +16,8 @@ from ...probes.similarity_training import recovered_step, similarity_over_traini
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import (
-    COLOURS,
+from .setup import (
+    COLORS,
     DIM,
     FAST_LR,
     MEMBERS,
@@ -39,18 +39,18 @@ SHOWN = ("yq", 1, 2, 5, 11, 20)
 PROMPTS = 4096
 GRID = np.arange(0, STEPS + 1, 100)
 MEASURES = ("prediction", "sensitivity", "cosine")
-SHADES = dict(zip(SHOWN, (COLOURS["yq"], "#56B4E9", "#009E73", "#E69F00", "#0072B2", "#CC79A7"), strict=True))
+SHADES = dict(zip(SHOWN, (COLORS["yq"], "#56B4E9", "#009E73", "#E69F00", "#0072B2", "#CC79A7"), strict=True))
 
 
 def collect(lab: Lab) -> Data:
-    runs, fast, twins = lab.beside(
+    runs, fast, twins = lab.concurrently(
         online_runs,
         lambda page: page.run([online_recipe(LARGE, seed, (YQ, LSA(11)), FAST_LR) for seed in lab.seeds]),
         lambda page: page.run([exact_twin(online_recipe(norm, 0)) for norm in (0.0, 1.0, NORM, LARGE)]),
     )
     ids = [trace.run_id for trace in [*runs[NORM], *runs[LARGE], *fast]]
     grid = {"runs": ids, "grid": GRID.tolist()}
-    path, large = lab.beside(
+    path, large = lab.concurrently(
         lambda page: page.dataset("training", {**grid, "prompts": PROMPTS}, lambda: _paths(runs[NORM])),
         lambda page: page.dataset("large_mean", grid, lambda: _large(runs[LARGE], fast)),
     )
@@ -145,7 +145,7 @@ def draw(data: Data):
         ax.semilogy(
             steps,
             path["guess_distance"].isel(seed=seed),
-            color=COLOURS["yq"],
+            color=COLORS["yq"],
             label=r"$\|w_q - w^*\|$" if first else None,
         )
         start = path["start_distance"].isel(seed=seed)
@@ -161,17 +161,17 @@ def draw(data: Data):
     ax.legend(fontsize=9)
     ax = axes[1, 1]
     for seed in range(path.sizes["seed"]):
-        ax.plot(steps, path["step"].isel(seed=seed), color=COLOURS["yq"], label=r"$\hat\eta$" if seed == 0 else None)
+        ax.plot(steps, path["step"].isel(seed=seed), color=COLORS["yq"], label=r"$\hat\eta$" if seed == 0 else None)
     ax.axhline(level.step, color="black", ls=":", label=rf"$\eta^*$ = {level.step:.3f}")
     ax.set(ylabel="step size", xlabel="step", title="yq-LSA: step size recovered")
     ax.legend(fontsize=9)
     ax = axes[1, 2]
     large = data["large"]
-    for name, colour, lr in (("slow", COLOURS["yq"], 5e-4), ("fast", "#009E73", FAST_LR)):
+    for name, color, lr in (("slow", COLORS["yq"], 5e-4), ("fast", "#009E73", FAST_LR)):
         guess = large[f"{name}_guess"].mean("input")
         for seed in range(guess.sizes["seed"]):
-            ax.plot(large["record"], guess.isel(seed=seed), color=colour, label=f"lr {lr:g}" if seed == 0 else None)
-        ax.plot([0, STEPS], [0, lr * STEPS], color=colour, ls="--", lw=1)
+            ax.plot(large["record"], guess.isel(seed=seed), color=color, label=f"lr {lr:g}" if seed == 0 else None)
+        ax.plot([0, STEPS], [0, lr * STEPS], color=color, ls="--", lw=1)
     ax.plot([], [], color="0.5", ls="--", lw=1, label="lr × step")
     ax.axhline(LARGE / np.sqrt(DIM), color="black", ls=":", label="$w^*_i$")
     ax.set(ylim=(0, 4.2), ylabel="entries of $w_q$ (mean)", xlabel="step", title=r"$\|w^*\|$ = 10: Adam cannot arrive")
@@ -242,10 +242,10 @@ FIGURE = Figure(
     claims=(
         Claim("yq_becomes_gd", "yq-LSA converges to one gradient step from w*: predictions, sensitivities, weights.", "w_q = −p_x/p_y = w*, η = η*", "prediction difference 5 % of the initial, cosine 0.995, ‖w_q − w*‖ 10 %, η 5 %; 80 % of seeds", becomes_gd),
         Claim("others_do_not", "Multi-head LSA without a guess stays apart from it.", "prediction difference at least twice yq-LSA's, every H", "80 % of seeds", others_do_not),
-        Claim("adam_stops_short", "At ‖w*‖ = 10 the paper's optimiser cannot converge: Adam moves an entry by at most about lr per step, lr × steps = 2.5 < 3.16 = w*_i. It gets even less far, about half way, as the head carries the mean meanwhile (fig_dynamics). With lr 2e-3 it converges.", "loss far above 5.24, then 5.24", "1.5 times the optimum; 2 % with lr 2e-3; w_q within 0.4 of lr × steps", not_arrived, source="ours"),
+        Claim("adam_stops_short", "At ‖w*‖ = 10 the paper's optimizer cannot converge: Adam moves an entry by at most about lr per step, lr × steps = 2.5 < 3.16 = w*_i. It gets even less far, about half way, as the head carries the mean meanwhile (fig_dynamics). With lr 2e-3 it converges.", "loss far above 5.24, then 5.24", "1.5 times the optimum; 2 % with lr 2e-3; w_q within 0.4 of lr × steps", not_arrived, source="ours"),
         Claim("excess", "What sampled training stays above the optimum is split by the same run on the exact loss into distance still to go and gradient noise.", "reported", "no exact run below the optimum", excess_split, source="ours"),
     ),
     setup="""the sampled runs of fig_heads at ‖w*‖ = 3, evaluated at 40 to 51 records, interpolated to every 100 steps; reference: one gradient step from w* with η* = C/(C+d+1), on 4096 fresh prompts
-‖w*‖ = 10 again with lr 2e-3; every sampled run of seed 0 again on the exact loss, same initial weights and optimiser""",
+‖w*‖ = 10 again with lr 2e-3; every sampled run of seed 0 again on the exact loss, same initial weights and optimizer""",
     cost="1 minute on 2 cores (sampled runs shared with fig_heads)",
 )  # fmt: skip

@@ -10,10 +10,10 @@ import numpy as np
 from ...core.errors import IclearnError
 from ...llm.conditions import NOISES, condition
 from ...llm.metrics import METRICS, Interval, bootstrap, copy_rate, slope
+from ..collect import default_seeds, load_paper, paper_options
 from ..lab import Lab
-from ..reproduce import default_seeds, load_paper, paper_options
 from . import fig_conditions, fig_copy, fig_shots
-from .common import View, model_title
+from .setup import View, model_title
 
 
 def _cell(interval: Interval) -> str:

@@ -9,8 +9,8 @@ from ...llm.conditions import condition
 from ...llm.metrics import bootstrap, partial
 from ..base import Claim, Data, Figure, Outcome
 from ..lab import Lab
-from .common import (
-    COLOURS,
+from .setup import (
+    COLORS,
     SETUP,
     View,
     answers,
@@ -38,17 +38,17 @@ def draw(data: Data):
         panels, ("pearson", "mse"), ("Pearson correlation", "mean squared error"), strict=True
     ):
         alone = data["trained"].guess_alone(metric)
-        axes.axvline(alone.value, color=COLOURS["guess"], ls="--", zorder=0, label="trained guess alone")
-        axes.axvspan(alone.low, alone.high, color=COLOURS["guess"], alpha=0.12, lw=0, zorder=0)
+        axes.axvline(alone.value, color=COLORS["guess"], ls="--", zorder=0, label="trained guess alone")
+        axes.axvspan(alone.low, alone.high, color=COLORS["guess"], alpha=0.12, lw=0, zorder=0)
         views = [data[name] for name in CONDITIONS]
         error_bars(
             axes, places + 0.12, [v.measure(metric) for v in views], horizontal=True,
-            fmt="o", ms=7, color=COLOURS["llm"], label="model's answer",
+            fmt="o", ms=7, color=COLORS["llm"], label="model's answer",
         )  # fmt: skip
         guesses = [(p, v) for p, v in zip(places, views, strict=True) if np.isfinite(v.guess).all()]
         error_bars(
             axes, [p - 0.16 for p, _ in guesses], [v.guess_alone(metric) for _, v in guesses], horizontal=True,
-            fmt="D", ms=5, mfc="white", color=COLOURS["guess"], label="its guess alone",
+            fmt="D", ms=5, mfc="white", color=COLORS["guess"], label="its guess alone",
         )  # fmt: skip
         axes.set(xlabel=label)
         axes.grid(axis="x", alpha=0.3)

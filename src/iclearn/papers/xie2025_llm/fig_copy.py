@@ -9,7 +9,7 @@ from ...llm.conditions import NOISES, condition
 from ...llm.metrics import bootstrap, copy_rate, slope
 from ..base import Claim, Data, Figure, Outcome
 from ..lab import Lab
-from .common import COLOURS, SETUP, View, answers, error_bars, gain, judge_gain, judge_positive, model_title
+from .setup import COLORS, SETUP, View, answers, error_bars, gain, judge_gain, judge_positive, model_title
 
 NOISY = tuple(f"noise{size:g}" for size in NOISES)
 BY_QUALITY = ("oracle", "trained", *NOISY, "random")
@@ -26,26 +26,26 @@ def collect(lab: Lab) -> Data:
 def draw(data: Data):
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14.0, 4.4))
     trained = data["trained"]
-    left.plot([0, 5], [0, 5], color=COLOURS["guess"], ls="--", label="answer = guess")
-    left.scatter(trained.guess[0], trained.answer[0], s=14, alpha=0.5, color=COLOURS["llm"], lw=0, label="pairs")
+    left.plot([0, 5], [0, 5], color=COLORS["guess"], ls="--", label="answer = guess")
+    left.scatter(trained.guess[0], trained.answer[0], s=14, alpha=0.5, color=COLORS["llm"], lw=0, label="pairs")
     found = bootstrap(slope, trained.answer, trained.guess)
     line = np.array([trained.guess[0].min(), trained.guess[0].max()])
     fit = trained.answer[0].mean() + found.value * (line - trained.guess[0].mean())
-    left.plot(line, fit, color=COLOURS["none"], label=f"slope {found.value:.2f}")
+    left.plot(line, fit, color=COLORS["none"], label=f"slope {found.value:.2f}")
     left.set(xlabel="trained guess", ylabel="model's answer", xlim=(0, 5), ylim=(0, 5))
     left.legend(loc="upper left")
 
     places = np.arange(len(BY_QUALITY))
     views = [data[name] for name in BY_QUALITY]
     none = data["none"].measure("pearson")
-    middle.axhline(none.value, color=COLOURS["none"], ls=":", label="model, no guess")
-    middle.axhspan(none.low, none.high, color=COLOURS["none"], alpha=0.1, lw=0)
+    middle.axhline(none.value, color=COLORS["none"], ls=":", label="model, no guess")
+    middle.axhspan(none.low, none.high, color=COLORS["none"], alpha=0.1, lw=0)
     error_bars(
         middle, places + 0.1, [v.guess_alone("pearson") for v in views], fmt="D", ms=6, mfc="white",
-        color=COLOURS["guess"], label="guess alone",
+        color=COLORS["guess"], label="guess alone",
     )  # fmt: skip
     error_bars(
-        middle, places - 0.1, [v.measure("pearson") for v in views], fmt="o", ms=7, color=COLOURS["llm"],
+        middle, places - 0.1, [v.measure("pearson") for v in views], fmt="o", ms=7, color=COLORS["llm"],
         label="model with that guess",
     )  # fmt: skip
     middle.set(ylabel="Pearson correlation", ylim=(min(-0.2, none.low - 0.05), 1.4))
@@ -53,14 +53,14 @@ def draw(data: Data):
 
     error_bars(
         right, places - 0.1, [bootstrap(slope, v.answer, v.guess) for v in views], fmt="o", ms=7,
-        color=COLOURS["llm"], label="slope of the answer on the guess",
+        color=COLORS["llm"], label="slope of the answer on the guess",
     )  # fmt: skip
     error_bars(
         right, places + 0.1, [bootstrap(copy_rate, v.mark, v.guess) for v in views], fmt="s", ms=6, mfc="white",
-        color=COLOURS["other"], label="copy rate (likeliest mark = guess)",
+        color=COLORS["other"], label="copy rate (likeliest mark = guess)",
     )  # fmt: skip
     by_chance = bootstrap(copy_rate, data["none"].mark, trained.guess)
-    right.axhline(by_chance.value, color=COLOURS["none"], ls=":", label="copy rate without seeing the guess")
+    right.axhline(by_chance.value, color=COLORS["none"], ls=":", label="copy rate without seeing the guess")
     for axes in (middle, right):
         axes.set_xticks(places, [SHORT[name] for name in BY_QUALITY])
         axes.set(xlabel="guess (+s: trained, noise of size s added)")

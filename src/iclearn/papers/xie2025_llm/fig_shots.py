@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome
 from ..lab import Lab
-from .common import COLOURS, SETUP, View, answers, error_bars, gain, judge_all, judge_positive, model_title
+from .setup import COLORS, SETUP, View, answers, error_bars, gain, judge_all, judge_positive, model_title
 
 FEW = (0, 1, 2, 5)
 
@@ -27,12 +27,12 @@ def draw(data: Data):
         panels, ("pearson", "mse"), ("Pearson correlation", "mean squared error"), strict=True
     ):
         alone = View(runs, "trained", counts[0]).guess_alone(metric)
-        axes.axhline(alone.value, color=COLOURS["guess"], ls="--", label="guess alone")
-        axes.axhspan(alone.low, alone.high, color=COLOURS["guess"], alpha=0.12, lw=0)
+        axes.axhline(alone.value, color=COLORS["guess"], ls="--", label="guess alone")
+        axes.axhspan(alone.low, alone.high, color=COLORS["guess"], alpha=0.12, lw=0)
         for name, text, mark, shift in (("trained", "with trained guess", "o", 0.04), ("none", "no guess", "s", -0.04)):
             found = [View(runs, name, n).measure(metric) for n in counts]
-            colour = COLOURS["llm" if name == "trained" else "none"]
-            error_bars(axes, places + shift, found, fmt=mark, ms=7, ls="-", color=colour, label=text)
+            color = COLORS["llm" if name == "trained" else "none"]
+            error_bars(axes, places + shift, found, fmt=mark, ms=7, ls="-", color=color, label=text)
         axes.set_xticks(places, [str(n) for n in counts])
         axes.set(xlabel="scored examples in the prompt", ylabel=label)
         axes.grid(axis="y", alpha=0.3)

@@ -19,13 +19,13 @@ from . import (
     fig12,
     fig13,
     fig14,
-    landscape,
-    stacked,
+    fig_landscape,
+    fig_stacked,
 )
 
 _MODULES = (
     *(fig1, fig1b, fig2, fig3a, fig3b, fig3c, fig3d, fig4, fig5, fig6, fig7, fig8),
-    *(fig10, fig11, fig12, fig13, fig14, landscape, stacked),
+    *(fig10, fig11, fig12, fig13, fig14, fig_landscape, fig_stacked),
 )
 
 NOTES = (
@@ -34,14 +34,14 @@ NOTES = (
     "The saddles M_m of rank-one attention have no direction of descent of second order, all other fixed points have "
     "one; with rank R this is so exactly at m a multiple of R. Saddles of the first kind are left by cubic growth, in a "
     "time like 1/init, the others exponentially, in a time like ln(1/init): these are the conspicuous and the brief "
-    "plateaus (landscape, fig4, fig11). "
+    "plateaus (fig_landscape, fig4, fig11). "
     "Which head learns which eigenvector, and when, follows from the initial weights alone: each small head blows up at a "
     "finite time that one integral gives (fig3b, stacked). "
     "Plateaus at multiples of R are long as a rule, not without exception: two heads that start almost alike leave one "
     "after the other, and the plateau between them is brief (fig4, durations). "
     "10001 steps do not show all four drops of figure 3 in every run, and 20001 not the eight of figure 4: such runs are "
     "unfinished, not converged. "
-    "The newest public initialisation makes the README's figure 4 command stay on its first plateau (stacked)."
+    "The newest public initialization makes the README's figure 4 command stay on its first plateau (stacked)."
 )
 
 PAPER = Paper(

@@ -8,7 +8,7 @@ import numpy as np
 from ...probes.plateaus import find_plateaus
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import draw_levels, half_step, levels, merged_recipe, public_task, within_standard_errors
+from .setup import draw_levels, half_step, levels, merged_recipe, public_task, within_standard_errors
 
 
 def collect(lab: Lab) -> Data:
@@ -115,7 +115,7 @@ FIGURE = Figure(
             "4 standard errors over seeds, or 1 %", near_theory, source="theory",
         ),
     ),
-    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=5000 prompts, x centred, w whitened
+    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=5000 prompts, x centered, w whitened
 model: merged attention H=8 (full), the same reduced, two-layer linear network of width 8 on z; same initial weights
 init 1e-6; for step in 6001: W ← W − 0.001 · ∂loss/∂W, loss = mean over prompts of (y_q − ŷ_q)²""",
     cost="5 s on 2 cores",

@@ -8,7 +8,7 @@ import numpy as np
 from ...probes.conserved import conserved, drift
 from ..base import Claim, Data, Figure, Outcome, judge_close
 from ..lab import Lab
-from .common import merged_recipe, public_task, separate_recipe
+from .setup import merged_recipe, public_task, separate_recipe
 
 HALVINGS = (1, 2, 4, 8)
 
@@ -19,10 +19,10 @@ def collect(lab: Lab) -> Data:
     for seed in lab.seeds:
         for part in HALVINGS:
             separate = separate_recipe(seed, exact, heads=5, init=0.1, steps=2000 * part + 1)
-            recipes.append(separate.replace(model__rank=2, optimiser__lr=0.02 / part))
+            recipes.append(separate.replace(model__rank=2, optimizer__lr=0.02 / part))
             keys.append(("separate", part))
             recipes.append(
-                merged_recipe(seed, exact, init__scale=1e-2, steps=1500 * part + 1, optimiser__lr=2e-3 / part)
+                merged_recipe(seed, exact, init__scale=1e-2, steps=1500 * part + 1, optimizer__lr=2e-3 / part)
             )
             keys.append(("merged", part))
     found: dict[str, dict[int, list]] = {"separate": {}, "merged": {}}

@@ -11,8 +11,8 @@ from ...probes.reading import separate_weights
 from ...theory.zhang2025 import conspicuous_plateaus
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import CONTEXT, GAIN, eigenvalues, levels, public_task, separate_recipe
 from .fig4 import match, rank_of
+from .setup import CONTEXT, GAIN, eigenvalues, levels, public_task, separate_recipe
 
 RANKS = (2, 4)
 STEPS = 60001
@@ -35,7 +35,7 @@ def assignment(trace):
 
 def draw(data: Data):
     figure, axes = plt.subplots(3, 2, figsize=(10.5, 7.6), sharex=True, sharey="row")
-    colours = ("#000000", "#0072B2", "#D55E00", "#009E73")
+    colors = ("#000000", "#0072B2", "#D55E00", "#009E73")
     styles = ("-", "--", "-.", ":")
     for column, (name, traces) in enumerate(data.items()):
         trace = traces[0]
@@ -48,7 +48,7 @@ def draw(data: Data):
         top.semilogx(trace.data["step"] + 1, trace.loss, color="black")
         parts = contributions(trace) / learned_strengths(eigenvalues(8), CONTEXT, gain=GAIN)
         for i, head in enumerate(heads):
-            look = {"color": colours[i % 4], "ls": styles[i % 4]}
+            look = {"color": colors[i % 4], "ls": styles[i % 4]}
             middle.semilogx(steps, np.abs(weights.value[:, head]), label=f"head {head}", **look)
             for d in range(8):
                 if parts[-1, head, d] > 0.5:

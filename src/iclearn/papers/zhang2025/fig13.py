@@ -21,7 +21,7 @@ from ...tasks.regression import IN_CONTEXT
 from ...theory.zhang2025 import gain_of, inflation, population_loss, saddle_losses
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import CONTEXT, eigenvalues, merged_recipe, public_task, separate_recipe
+from .setup import CONTEXT, eigenvalues, merged_recipe, public_task, separate_recipe
 
 LENGTHS = (4, 6, 8, 12, 16, 24, 31, 48, 64, 100, 150, 200)
 SAMPLED = (4, 8, 16, 31, 64, 200)
@@ -38,11 +38,11 @@ def recipe(family: str, seed: int, prompts: int | None, *, prefixes: bool, norma
     task = public_task(prompts=prompts, prefixes=prefixes)
     if family == "separate":
         return separate_recipe(
-            seed, task, heads=5, init=0.04, steps=STEPS["separate"], optimiser__lr=0.2, model__normalize=normalize
+            seed, task, heads=5, init=0.04, steps=STEPS["separate"], optimizer__lr=0.2, model__normalize=normalize
         )
     if normalize == "none":
         return merged_recipe(seed, task)
-    return merged_recipe(seed, task, steps=STEPS["merged"], optimiser__lr=0.1, model__normalize=normalize)
+    return merged_recipe(seed, task, steps=STEPS["merged"], optimizer__lr=0.1, model__normalize=normalize)
 
 
 def collect(lab: Lab) -> Data:
@@ -86,7 +86,7 @@ def collect(lab: Lab) -> Data:
 
 
 def closed_loss(trace: Trace, length: int, training: str) -> float:
-    """Population loss of the trained W on prompts of another length, with the model's own normalisation."""
+    """Population loss of the trained W on prompts of another length, with the model's own normalization."""
     gain = gain_of("none" if "sum" in training else "tokens", length)
     final = effective_matrices(trace)[-1]
     return float(population_loss(final, trace.data["covariance"].values, length, gain=gain))
@@ -100,7 +100,7 @@ def _answers(model: AbstractModel, prompts: Prompt) -> Array:
 def sampled_loss(plan: Recipe, trace: Trace, length: int) -> float:
     """Mean squared error of the full trained model on fresh prompts of another length."""
     task = public_task(
-        prompts=TEST_PROMPTS, context_len=length, test_prompts=TEST_PROMPTS, centre=False, whiten=False
+        prompts=TEST_PROMPTS, context_len=length, test_prompts=TEST_PROMPTS, center=False, whiten=False
     )  # fmt: skip
     batch = task.source(plan.seed, "float64", IN_CONTEXT).everything()
     model = plan.model.rebuild(task.dim, trace.weights())  # type: ignore[attr-defined]
@@ -124,23 +124,23 @@ def draw(data: Data):
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=(1, 1.15, 1.15))
     styles = {"prefixes": ("black", "-", "all prefixes"), "fixed": ("#D55E00", "--", "whole prompts")}
     for ax, family in zip(axes[:2], PROMPTS, strict=True):
-        for training, (colour, line, label) in styles.items():
+        for training, (color, line, label) in styles.items():
             heights = prefix_levels(training == "prefixes")
             for height in heights[[0, -1]] if family == "merged" else heights:
-                ax.axhline(height, color=colour, ls=":", lw=1, zorder=0)
+                ax.axhline(height, color=color, ls=":", lw=1, zorder=0)
             for i, trace in enumerate(data["runs"][family, training]):
                 step = trace.data["step"] + 1 if family == "separate" else trace.data["step"]
-                ax.plot(step, trace.loss, color=colour, ls=line, lw=1.3, alpha=0.75, label=label if i == 0 else None)
+                ax.plot(step, trace.loss, color=color, ls=line, lw=1.3, alpha=0.75, label=label if i == 0 else None)
         ax.plot([], [], color="0.4", ls=":", lw=1, label="theory")
         ax.set(ylabel="training loss", ylim=(0, 1.1), title=f"{family} attention, all seeds")
     axes[0].set(xlabel="step", xlim=(0, 1000))
     axes[1].set(xlabel="step (logarithmic)", xlim=(80, 40001), xscale="log")
     axes[0].legend(loc="upper right", bbox_to_anchor=(1, 0.93))
-    _generalisation(axes[2], data["tests"])
+    _generalization(axes[2], data["tests"])
     return figure
 
 
-def _generalisation(ax, tests: xr.Dataset) -> None:
+def _generalization(ax, tests: xr.Dataset) -> None:
     lengths, drawn_at = tests["length"].values, tests["drawn_length"].values
     ax.loglog(lengths, optimum(lengths), color="0.35", ls=":", lw=2.2, label="optimum (11) at the test length")
     looks = {
@@ -148,11 +148,11 @@ def _generalisation(ax, tests: xr.Dataset) -> None:
         "fixed": ("#D55E00", "--", "s", "31 pairs"),
         "fixed, sum over tokens": ("#0072B2", "-.", "", "31 pairs, no division by tokens"),
     }
-    for training, (colour, line, mark, label) in looks.items():
-        ax.loglog(lengths, tests["closed"].sel(training=training).mean("seed"), color=colour, ls=line, label=label)
+    for training, (color, line, mark, label) in looks.items():
+        ax.loglog(lengths, tests["closed"].sel(training=training).mean("seed"), color=color, ls=line, label=label)
         if mark:
             drawn = tests["drawn"].sel(trained=training)
-            ax.loglog(drawn_at, drawn.mean("seed"), mark, ms=6, mfc="white", color=colour, ls="none")
+            ax.loglog(drawn_at, drawn.mean("seed"), mark, ms=6, mfc="white", color=color, ls="none")
     ax.plot([], [], "o", ms=6, mfc="white", color="0.4", ls="none", label="5000 prompts, fresh test prompts")
     ax.axvline(CONTEXT, ymax=0.6, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel="pairs in the test context", ylabel="test loss", ylim=(0.018, 40), title="merged, trained on …")

@@ -13,7 +13,7 @@ from ...core.trace import Trace
 from ...tasks.regression import IN_CONTEXT, IN_WEIGHT
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import levels, merged_recipe, public_task
+from .setup import levels, merged_recipe, public_task
 
 FRACTIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MIXES = FRACTIONS[1:-1]
@@ -29,7 +29,7 @@ def recipes(seeds: Sequence[int], fraction: float) -> list[Recipe]:
     task = public_task(
         prompts=PROMPTS, white=True, in_context=fraction, whiten=fraction == 1, test_prompts=PROMPTS
     )  # fmt: skip
-    return [merged_recipe(seed, task, steps=STEPS, optimiser__lr=5e-4) for seed in seeds]
+    return [merged_recipe(seed, task, steps=STEPS, optimizer__lr=5e-4) for seed in seeds]
 
 
 def collect(lab: Lab) -> Data:
@@ -54,9 +54,9 @@ def draw(data: Data):
                 (test_loss(trace, IN_CONTEXT), "#0072B2", "--", "in-context test"),
                 (test_loss(trace, IN_WEIGHT), "#E69F00", "-.", "in-weight test"),
             )
-            for curve, colour, line, label in curves:
+            for curve, color, line, label in curves:
                 ax.plot(
-                    curve, color=colour, ls=line, lw=1.8 if first else 0.8, alpha=1 if first else 0.45,
+                    curve, color=color, ls=line, lw=1.8 if first else 0.8, alpha=1 if first else 0.45,
                     zorder=3 if first else 2, label=label if first else None,
                 )  # fmt: skip
         ax.set_title(f"{100 * fraction:.0f} % in-context prompts")
@@ -205,7 +205,7 @@ FIGURE = Figure(
             "0.9 in at least 80 % of seeds: 5000 prompts push the zero blocks a few per cent in a random direction", never_learned,
         ),
     ),
-    setup="""task: D=4, N=31, Λ = I/4, P=5000 prompts of which a share c has its own w ~ N(0, I), the others one w with ‖w‖ = 2; x centred
+    setup="""task: D=4, N=31, Λ = I/4, P=5000 prompts of which a share c has its own w ~ N(0, I), the others one w with ‖w‖ = 2; x centered
 c = 0: context labels N(0, 1), y_q = w·x_q; c = 1: task vectors whitened; test sets of 5000 prompts with c = 0 (IW) and c = 1 (IC)
 model: merged attention H=8, full, init 1e-6; for step in 5001: W ← W − 0.0005 · ∂loss/∂W""",
     cost="20 s on 2 cores",

@@ -8,13 +8,13 @@ import numpy as np
 from ...theory.zhang2025 import predict
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import CONTEXT, GAIN, basis, eigenvalues, half_step, merged_recipe, public_task, within_standard_errors
+from .setup import CONTEXT, GAIN, basis, eigenvalues, half_step, merged_recipe, public_task, within_standard_errors
 
 
 def collect(lab: Lab) -> Data:
     finite = lab.run([merged_recipe(seed, public_task(white=True), steps=3001) for seed in lab.seeds])
     task = public_task(prompts=None, white=True)
-    exact = lab.run([merged_recipe(seed, task, steps=3001, optimiser__rule="flow") for seed in lab.seeds])
+    exact = lab.run([merged_recipe(seed, task, steps=3001, optimizer__rule="flow") for seed in lab.seeds])
     return {"finite": finite, "population": exact}
 
 
@@ -63,8 +63,8 @@ FIGURE = Figure(
     draw=draw,
     claims=(
         Claim(
-            "time_course", "Under white covariance and vanishing initialisation the loss follows (10).",
-            "the curve of (10), nothing fitted", "1e-3 at every step of the gradient flow: (10) is the limit of vanishing initialisation, here 1e-6",
+            "time_course", "Under white covariance and vanishing initialization the loss follows (10).",
+            "the curve of (10), nothing fitted", "1e-3 at every step of the gradient flow: (10) is the limit of vanishing initialization, here 1e-6",
             shape, source="theory",
         ),
         Claim(

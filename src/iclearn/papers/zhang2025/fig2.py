@@ -13,7 +13,7 @@ from ...core.recipe import Init
 from ...models import Attention
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
-from .common import public_task
+from .setup import public_task
 
 
 def collect(lab: Lab) -> Data:

@@ -10,7 +10,7 @@ from ...probes.plateaus import find_plateaus
 from ...theory.zhang2025 import predict
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import (
+from .setup import (
     CONTEXT,
     GAIN,
     basis,
@@ -131,7 +131,7 @@ FIGURE = Figure(
             "3 or 4", "at least 80 % of seeds", in_paper_steps, source="ours",
         ),
     ),
-    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=80000 prompts, x centred, w whitened
+    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=80000 prompts, x centered, w whitened
 model: separate attention H=5, R=1, full; k, q ~ N(0, init²/5), v ~ N(0, init²), init 1e-2
 for step in 40001 (the paper: 10001): W ← W − 0.02 · ∂loss/∂W
 theory for a run: blow-up time of each head from its initial weights, then (21) for each drop""",

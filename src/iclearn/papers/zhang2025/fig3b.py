@@ -9,9 +9,9 @@ from ...probes.plateaus import find_plateaus
 from ...theory.zhang2025 import saddle_weights
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import CONTEXT, GAIN, eigenvalues, public_task, separate_recipe
 from .fig3a import PAPER_STEPS, RECORD, STEPS, theory_of
 from .fig3a import recipes as finite_recipes
+from .setup import CONTEXT, GAIN, eigenvalues, public_task, separate_recipe
 
 
 def collect(lab: Lab) -> Data:

@@ -9,9 +9,9 @@ from ...probes.alignment import assign_heads, learned_strengths
 from ...probes.reading import separate_weights
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import CONTEXT, GAIN, basis, eigenvalues
 from .fig3a import STEPS
 from .fig3b import collect as collect_both
+from .setup import CONTEXT, GAIN, basis, eigenvalues
 
 
 def collect(lab: Lab) -> Data:

@@ -6,13 +6,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ...probes.predictors_match import nearest_predictor
-from ...probes.saddles import NEAR
+from ...probes.saddle_stays import NEAR
 from ...theory.zhang2025 import pcr_matrix
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import CONTEXT, GAIN, basis, eigenvalues, levels
 from .fig3a import PAPER_STEPS, STEPS
 from .fig3a import recipes as finite_recipes
+from .setup import CONTEXT, GAIN, basis, eigenvalues, levels
 
 
 def collect(lab: Lab) -> Data:
@@ -71,7 +71,7 @@ def close(data: Data) -> Outcome:
         seen = [m for m in range(5) if (where == m).any()]
         apart = np.sqrt(-np.diff(levels(4)))
         ratios.append([float(table[where == m, m].min() / apart[min(m, 3)]) for m in seen])
-    return judge_seeds([max(r) < 0.15 for r in ratios], {"distance / distance between neighbours": ratios})
+    return judge_seeds([max(r) < 0.15 for r in ratios], {"distance / distance between neighbors": ratios})
 
 
 FIGURE = Figure(
@@ -86,7 +86,7 @@ FIGURE = Figure(
         ),
         Claim(
             "close", "On a plateau the trained function comes close to that PCR.",
-            "distance small against that between neighbouring PCRs", "15 % of it at the closest: 80000 prompts and small heads not yet grown", close, source="theory",
+            "distance small against that between neighboring PCRs", "15 % of it at the closest: 80000 prompts and small heads not yet grown", close, source="theory",
         ),
     ),
     setup="the runs of fig3a; distance = √E(ŷ − ŷ_PCR)² over infinitely many prompts, from the effective matrix Σ v k qᵀ; plateau m: loss within a quarter of the gaps around L(M_m)",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ...probes.saddles import SaddleMatch, match_plateaus
+from ...probes.saddle_stays import SaddleMatch, match_plateaus
 from ...theory.zhang2025 import conspicuous_plateaus
 from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
 from ..lab import Lab
-from .common import levels, public_task, separate_recipe, time_scales
+from .setup import levels, public_task, separate_recipe, time_scales
 
 PAPER_STEPS = 20001
 STEPS = 60001  # low ranks need more than the paper's steps to finish
@@ -134,10 +134,10 @@ def unfinished(data: Data) -> Outcome:
 
 
 DURATIONS = "Measured in each plateau's own time scale, stays at multiples of R are far longer than elsewhere."
-SETUP = """task: D=8, N=31, λ ∝ d (trace 1, rotated), P=80000 prompts, x centred, w whitened
+SETUP = """task: D=8, N=31, λ ∝ d (trace 1, rotated), P=80000 prompts, x centered, w whitened
 model: separate attention H=9, rank R, full; k, q ~ N(0, init²/(9R)), v ~ N(0, init²), init 5e-3
 for step in 60001 (40001 for R = 4, 5, 20001 for R = 8; the paper: 20001): W ← W − 0.02 · ∂loss/∂W
-time near L(M_m): within a quarter of the gaps to its neighbours, in units of τ/(N λ²_{m+1})
+time near L(M_m): within a quarter of the gaps to its neighbors, in units of τ/(N λ²_{m+1})
 long: more than a new pair in a grown head could need, ln(t₀ v D)/v (derived from the first plateau of the same run)"""
 
 

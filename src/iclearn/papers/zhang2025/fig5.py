@@ -13,7 +13,7 @@ from ...core.trace import Trace
 from ...probes.plateaus import Drop, find_plateaus
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import draw_levels, levels, merged_recipe, public_task, separate_recipe
+from .setup import draw_levels, levels, merged_recipe, public_task, separate_recipe
 
 PROMPTS = 5000  # the paper's own sizes for fig1 and fig3 are 5000 and 80000
 SIZES = {"merged": (1e-2, 0.1, 1501), "separate": (0.015, 0.2, 12001)}  # init, lr, steps
@@ -26,9 +26,9 @@ def recipes(seeds: Sequence[int], prompts: int) -> dict[str, list[Recipe]]:
     task = public_task(prompts=prompts)
     common = {"model__softmax": True, "engine": "samples", "dtype": "float32"}
     init, lr, steps = SIZES["merged"]
-    merged = [merged_recipe(s, task, init=Init(init), optimiser__lr=lr, steps=steps, **common) for s in seeds]
+    merged = [merged_recipe(s, task, init=Init(init), optimizer__lr=lr, steps=steps, **common) for s in seeds]
     init, lr, steps = SIZES["separate"]
-    separate = [separate_recipe(s, task, heads=5, init=init, optimiser__lr=lr, steps=steps, **common) for s in seeds]
+    separate = [separate_recipe(s, task, heads=5, init=init, optimizer__lr=lr, steps=steps, **common) for s in seeds]
     return {"merged": merged, "separate": separate}
 
 
@@ -131,7 +131,7 @@ FIGURE = Figure(
             "10 %, at least 80 % of runs", final_loss, source="ours",
         ),
     ),
-    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=5000 prompts, x centred, w whitened
+    setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=5000 prompts, x centered, w whitened
 softmax over the 32 tokens of the scores x_qᵀ W^KQ x_j, not scaled; values as in linear attention; float32
 merged H=8: init 1e-2, lr 0.1, 1501 steps; separate H=5, R=1: init 0.015, lr 0.2, 12001 steps
 (softmax averages over tokens instead of summing, so its natural learning rates are larger)""",

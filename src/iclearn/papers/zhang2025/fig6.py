@@ -23,7 +23,7 @@ from ...theory.zhang2025 import (
 )
 from ..base import Claim, Data, Figure, Outcome, judge_close, judge_seeds
 from ..lab import Lab
-from .common import CONTEXT, GAIN, basis, draw_levels, eigenvalues, levels, merged_recipe, public_task, separate_recipe
+from .setup import CONTEXT, GAIN, basis, draw_levels, eigenvalues, levels, merged_recipe, public_task, separate_recipe
 
 MERGED_SCALES = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3)
 SEPARATE_SCALES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
@@ -37,8 +37,8 @@ def recipes(family: str, scale: float, seeds: Sequence[int]) -> list[Recipe]:
     """Gradient flow under infinitely many prompts: t/τ to 8 (merged), to 16/scale or at least 160 (separate)."""
     task = public_task(prompts=None)
     if family == "merged":
-        return [merged_recipe(s, task, steps=4096, init=Init(scale), optimiser__rule="flow") for s in seeds]
-    grid = {"optimiser__rule": "flow", "optimiser__lr": 1e-3 / min(scale, 0.1)}
+        return [merged_recipe(s, task, steps=4096, init=Init(scale), optimizer__rule="flow") for s in seeds]
+    grid = {"optimizer__rule": "flow", "optimizer__lr": 1e-3 / min(scale, 0.1)}
     return [separate_recipe(s, task, heads=5, init=scale, steps=8192, **grid) for s in seeds]
 
 

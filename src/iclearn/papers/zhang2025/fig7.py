@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import Claim, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .common import draw_levels, levels, public_task, separate_recipe
+from .setup import draw_levels, levels, public_task, separate_recipe
 
 SIZES = ((1, 1), (2, 1), (3, 1), (1, 2), (1, 3), (2, 2))  # (heads, rank); the last holds all D = 4
 

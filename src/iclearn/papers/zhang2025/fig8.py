@@ -6,14 +6,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
-from ...core.recipe import Init, Optimiser, Recipe, Record
+from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...engines.simulate import simulate
 from ...models import Attention
 from ...tasks import Covariance, LinearRegression
 from ...theory.zhang2025 import drop_duration
 from ..base import Claim, Data, Figure, Outcome, judge_close
 from ..lab import Lab
-from .common import CONTEXT, half_step
+from .setup import CONTEXT, half_step
 
 EIGENVALUES = (0.1, 0.15, 0.2, 0.3, 0.45, 0.65, 1.0)
 SCALES = (3e-3, 6e-3, 1.2e-2, 2.5e-2, 5e-2)
@@ -39,11 +39,11 @@ def measure(eigenvalue: float, scale: float, spread: float, seed: int) -> float:
         task=task,
         model=Attention("separate_reduced", num_heads=1, normalize="context"),
         init=Init(scheme="given"),
-        optimiser=Optimiser(lr=expected * 1.6 / (2 * steps)),
+        optimizer=Optimizer(lr=expected * 1.6 / (2 * steps)),
         steps=steps,
         record=Record(weights=0),
     )
-    return half_step(simulate(recipe, weights=weights).loss.values) * 2 * recipe.optimiser.lr
+    return half_step(simulate(recipe, weights=weights).loss.values) * 2 * recipe.optimizer.lr
 
 
 def collect(lab: Lab) -> Data:
@@ -98,8 +98,8 @@ def slope(axis: str):
         logs = np.log(data["times"]["drop_time"]).mean("seed")
         x = np.log(logs[axis])
         x = x - x.mean()
-        centred = logs - logs.mean(axis)
-        fitted = float((centred * x).sum() / ((x**2).sum() * (logs.size / len(x))))
+        centered = logs - logs.mean(axis)
+        fitted = float((centered * x).sum() / ((x**2).sum() * (logs.size / len(x))))
         expected = {"eigenvalue": -2.0, "scale": -1.0}[axis]
         return judge_close(fitted, expected, 0.03 * abs(expected), seeds=data["times"].sizes["seed"])
 

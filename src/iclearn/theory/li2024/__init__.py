@@ -22,7 +22,7 @@ from .shifts import (
     weight_for_data_shift,
     weight_shift_target,
 )
-from .softmax_regression import gradient, hessian, logit_hessian, loss, prediction, softmax_jacobian
+from .softmax_loss import gradient, hessian, logit_hessian, loss, prediction, softmax_jacobian
 
 __all__ = [
     "LARGEST_CURVATURE",

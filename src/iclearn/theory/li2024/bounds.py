@@ -11,8 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...core import backend as backend
-from .softmax_regression import prediction
+from .softmax_loss import prediction
 
 Scalar = Float[Array, ""]
 

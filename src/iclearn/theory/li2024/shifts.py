@@ -7,9 +7,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...core import backend as backend
 from .bounds import spectral_norm
-from .softmax_regression import gradient, prediction
+from .softmax_loss import gradient, prediction
 
 
 def weight_shift_target(
@@ -57,11 +56,11 @@ def weight_for_data_shift(
     `change` is the smallest least-squares solution; the identity f(A(x+Δx)) = f(A'x) holds iff `unreachable`
     = 0 (to rounding). Softmax does not see a constant, hence the span of 𝟏.
     """
-    centred = data - data.mean(0)
+    centered = data - data.mean(0)
     wanted = (new_data - data) @ weights
     wanted = wanted - wanted.mean()
-    change = jnp.linalg.pinv(centred) @ wanted
-    return WeightShift(change, jnp.linalg.norm(centred @ change - wanted))
+    change = jnp.linalg.pinv(centered) @ wanted
+    return WeightShift(change, jnp.linalg.norm(centered @ change - wanted))
 
 
 def gd_weights(

@@ -4,8 +4,7 @@ from .bayes import BayesLoss, bayes_loss, wishart_expectation
 from .gd import GradientStep, gd_step
 from .heads import HeadOptimum, best_loss, span_loss
 from .law import Law
-from .lsa import LSAWeights, lsa_coefficients, lsa_loss
-from .moments import FeatureMoments, GramMoments, feature_moments, gram_moments, normal_equations
+from .lsa_loss import LSAWeights, lsa_coefficients, lsa_loss
 from .optimum import (
     ConstantFit,
     Optimum,
@@ -18,6 +17,7 @@ from .optimum import (
     yq_optimum,
 )
 from .summary import summary
+from .token_moments import FeatureMoments, GramMoments, feature_moments, gram_moments, normal_equations
 
 __all__ = [
     "BayesLoss",

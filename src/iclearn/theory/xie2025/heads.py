@@ -17,9 +17,9 @@ from scipy.optimize import minimize_scalar
 
 from ...core.errors import IclearnError, MissingClosedForm
 from .law import Law
-from .lsa import fold_symmetric
-from .moments import GramMoments, gram_moments, regression_loss
+from .lsa_loss import fold_symmetric
 from .optimum import minimal_heads, optimum
+from .token_moments import GramMoments, gram_moments, regression_loss
 
 
 class HeadOptimum(NamedTuple):
@@ -60,7 +60,7 @@ def _angle_loss(
 ) -> Float[np.ndarray, " angle"]:
     """Loss of the span p_1 = [sin θ e_1; cos θ], p_h = e_h; white inputs, Δ = norm·e_1, δ ~ N(0, scale·I).
 
-    Written for labels y' = y − w*·x. Rotations that keep the span split `span_loss`'s regression into one on
+    Unrolled for labels y' = y − w*·x. Rotations that keep the span split `span_loss`'s regression into one on
     three invariants (component 1) and one on a single feature for each other component (2..H see y'x_j,
     H+1..d see p_1's mix).
     """

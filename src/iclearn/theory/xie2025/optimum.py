@@ -20,7 +20,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from .law import Law
-from .lsa import LSAWeights, fold_symmetric
+from .lsa_loss import LSAWeights, fold_symmetric
 
 
 class Optimum(NamedTuple):

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from .population import Matrix, Spectrum, population_loss, spectrum
-from .saddles import fixed_point_loss, learned_components, realise, saddle_index, subsets
+from .saddles import fixed_point_loss, learned_components, realize, saddle_index, subsets
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -89,19 +89,19 @@ def landscape(
     """Every fixed point these heads can hold: loss, gradient norm, index and whether training visits it.
 
     Variables over ``fixed_point`` (subsets of eigenvectors, counted from 0, written "0,2"): ``loss`` (19),
-    ``loss_realised`` (the population loss of the weights), ``gradient_norm``, ``index`` (of the Hessian, numerically),
-    ``index_formula`` (`saddle_index`), ``size``, and ``visited``: the M_m, which small initialisations pass through.
+    ``loss_realized`` (the population loss of the weights), ``gradient_norm``, ``index`` (of the Hessian, numerically),
+    ``index_formula`` (`saddle_index`), ``size``, and ``visited``: the M_m, which small initializations pass through.
     """
     import xarray as xr
 
     values = spectrum(eigenvalues)
     room = learned_components(len(values), rank, num_heads)
     chosen = [s for s in subsets(len(values)) if len(s) <= room]
-    points = [realise(s, values, context_len, num_heads, rank, gain=gain) for s in chosen]
+    points = [realize(s, values, context_len, num_heads, rank, gain=gain) for s in chosen]
     loss, slope, spectra = _look(points, jnp.diag(jnp.asarray(values)), context_len, gain)
     columns = {
         "loss": [fixed_point_loss(s, values, context_len) for s in chosen],
-        "loss_realised": loss,
+        "loss_realized": loss,
         "gradient_norm": slope,
         "index": _negative(spectra, 1e-9),
         "index_formula": [saddle_index(s, values, rank) for s in chosen],

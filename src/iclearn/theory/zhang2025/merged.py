@@ -78,7 +78,7 @@ def _check_init(w_init: float, fraction: float = 0.5) -> None:
 def white_course(
     times: np.ndarray, eigenvalues: Spectrum, context_len: float, w_init: float, *, gain: float = 1.0
 ) -> np.ndarray:
-    """σ(t) of W = σ(t) I for white covariance Λ = λI and vanishing initialisation (10).
+    """σ(t) of W = σ(t) I for white covariance Λ = λI and vanishing initialization (10).
 
     σ(t) = λ² e^{2gBt/τ} / (g A (e^{2gBt/τ} − 1) + B/w_init²),  B = λ²√D, A = λ³(1 + (1 + D)/N).
     """
@@ -161,7 +161,7 @@ def merged_course(
     gain: float = 1.0,
     rtol: float = 1e-10,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The time course of merged attention from vanishing initialisation, for ANY spectrum: ψ(t) and Ψ(t).
+    """The time course of merged attention from vanishing initialization, for ANY spectrum: ψ(t) and Ψ(t).
 
     All heads share one direction, v_h = c_h ψ and U_h = c_h Ψ with Σc_h² = 1, and Ψ is diagonal in the
     eigenbasis: ψ̇ = ⟨Ψ, F⟩, Ψ̇ = ψF, W = ψΨ, started on the growing mode ψ = w_init, Ψ = w_init Λ²/‖Λ²‖.

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...core import backend as backend
 from ...core.errors import IclearnError
 
 Spectrum = Sequence[float] | np.ndarray

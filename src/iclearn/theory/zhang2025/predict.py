@@ -100,7 +100,7 @@ def predict(
     ``drop_time``, ``drop_step``, ``drop_head`` and ``new_head`` over ``drop``.
 
     Args:
-        family: ``merged``: (10), or its generalisation to any spectrum. ``separate``: the sequence of
+        family: ``merged``: (10), or its generalization to any spectrum. ``separate``: the sequence of
             plateaus and drops.
         steps, lr: of gradient descent; step n is at t/τ = 2·lr·n.
         init: scale of the initial weights, for a typical run …

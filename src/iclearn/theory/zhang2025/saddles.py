@@ -104,7 +104,7 @@ def saddle_weights(eigenvalues: Spectrum, context_len: float, *, gain: float = 1
     return np.asarray(fixed_value(values, values.sum(), context_len, gain=gain))
 
 
-def realise(
+def realize(
     subset: Subset,
     eigenvalues: Spectrum,
     context_len: float,
@@ -114,7 +114,7 @@ def realise(
     basis: np.ndarray | None = None,
     gain: float = 1.0,
 ) -> SeparateWeights:
-    """Weights at a fixed point as small initialisations reach it: heads filled one by one, all balanced.
+    """Weights at a fixed point as small initializations reach it: heads filled one by one, all balanced.
 
     A head with eigenvectors S_h has v³ = Σ_{d∈S_h} w_d and, for each, a pair k = q = √(w_d/v) e_d; with
     rank 1 that is (20). Heads and pairs that are not needed are zero.
@@ -138,7 +138,7 @@ def realise(
 
 
 def saddle_index(subset: Subset, eigenvalues: Spectrum, rank: int = 1) -> int:
-    """Number of negative Hessian eigenvalues at `realise(subset, …)`, in closed form (our derivation).
+    """Number of negative Hessian eigenvalues at `realize(subset, …)`, in closed form (our derivation).
 
     Only entries W_dd of eigenvectors d that are not learned still have a force, F_dd = g λ_d², so the
     Hessian splits into 2×2 blocks of (k_d, q_d) of each pair. In a pair that holds e_i the block has a

@@ -164,8 +164,8 @@ class _Race:
 
         if len(new):
             size = np.linalg.norm(modes[new, :, d], axis=-1)
-            travelled = np.maximum(0, np.log(2**0.5 * self.v_star[new, d] / size) + _LEAD - 1)
-            growth = rates[new] / rates[new, d, None] * travelled[:, None]
+            traveled = np.maximum(0, np.log(2**0.5 * self.v_star[new, d] / size) + _LEAD - 1)
+            growth = rates[new] / rates[new, d, None] * traveled[:, None]
             self.plus[new, head[new]] = modes[new] * np.exp(growth)[:, None]
             self.sign[new, head[new]], self.drop[new, head[new]] = sign[new], d
         self._hold(at, d)

@@ -1,0 +1,130 @@
+"""`train_batch`: any number of runs that differ in numbers only, trained side by side and reduced on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ...core.errors import IclearnError
+from ...core.recipe import Recipe
+from ..build import Setup, prepare
+from ..loop import State, advance_sampled
+from ..reductions import STATUS_CODES as STATUS_CODES
+from ..reductions import reduce_curves, sample_steps
+from . import pallas
+from .inputs import RunInputs, can_trace, prepared_run, program_of, stack_runs, traced_runs, with_number
+from .unrolled import Sizes, lengths_of, sizes_of, train_unrolled, unroll
+
+QUICK_TO_COMPILE = {"pallas": 600, "unrolled": 300}  # products of a step; beyond, compiling takes a minute and more
+
+Path = Literal["auto", "vmap", "unrolled", "pallas"]
+
+
+def train_batch(
+    recipe: Recipe,
+    numbers: Mapping[str, np.ndarray],
+    *,
+    levels: np.ndarray | None = None,
+    samples: int = 256,
+    curve: bool = False,
+    path: Path = "auto",
+) -> dict[str, np.ndarray]:
+    """Train one run for each entry of `numbers` and return what `reductions.reduce_curves` keeps of it.
+
+    Args:
+        recipe: what the runs have in common.
+        numbers: fields (``seed``, ``init__scale``, ``task__covariance__parameters`` …) with an entry for every run.
+        levels: (run, level) heights at which theory expects plateaus, decreasing.
+        samples: losses looked at, evenly spread over the run.
+        curve: return these losses too.
+        path: ``vmap`` vmaps the engines, ``unrolled`` writes the step of small reduced models out number by number,
+            ``pallas`` does that in one kernel on a GPU; ``auto`` takes the fastest that fits. They agree to rounding.
+    """
+    if recipe.optimizer.rule == "flow":
+        raise IclearnError("flows choose their own steps and cannot be trained side by side: use rule gd")
+    count = check_numbers(numbers)
+    steps = sample_steps(recipe.steps, samples)
+    first = with_number(recipe, numbers, 0)
+    setup = prepare(first)
+    chosen, sizes = choose_path(first, setup, path)
+    if can_trace(first, setup, tuple(numbers)):
+        # the base must not depend on which runs are in this batch, or every batch would be compiled anew
+        lanes, minimum = traced_runs(recipe, setup, numbers)
+        curves = _curves(lanes, steps, recipe, chosen, sizes, first)
+    else:
+        curves, minimum = _curves_one_by_one([with_number(recipe, numbers, i) for i in range(count)], steps)
+    found = reduce_curves(
+        curves, jnp.asarray(steps), jnp.asarray(minimum), None if levels is None else jnp.asarray(levels, curves.dtype)
+    )
+    if curve:
+        found = {**found, "curve": curves}
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def check_numbers(numbers: Mapping[str, np.ndarray]) -> int:
+    """How many runs these numbers describe."""
+    counts = {name: len(values) for name, values in numbers.items()}
+    if not counts or len(set(counts.values())) != 1 or 0 in counts.values():
+        raise IclearnError(f"numbers need one entry for every run, the same count for each field, not {counts}")
+    return next(iter(counts.values()))
+
+
+def choose_path(recipe: Recipe, setup: Setup, path: Path) -> tuple[str, Sizes | None]:
+    """Which way runs like this one are trained, and the sizes of the written-out step if that is it."""
+    sizes = sizes_of(setup.task, setup.model, setup.engine, recipe.optimizer.rule)
+    if path == "vmap" or (path == "auto" and sizes is None):
+        return "vmap", None
+    if sizes is None:
+        raise IclearnError(
+            f"path {path} is for gradient descent on small linear models (reduced, or under infinitely many prompts) "
+            "with isotropic tasks: use path vmap or auto"
+        )
+    if path == "pallas" and not pallas.available():
+        raise IclearnError("path pallas needs a GPU: use path unrolled or auto")
+    gpu = pallas.available()
+    too_long = sizes.products > QUICK_TO_COMPILE["pallas" if gpu else "unrolled"]
+    if path == "auto" and (too_long or (sizes.full and not gpu)):  # on a CPU a product with the moments is one call
+        return "vmap", None
+    return ("pallas" if path == "pallas" or (path == "auto" and gpu) else "unrolled"), sizes
+
+
+def _curves(
+    lanes: RunInputs, steps: np.ndarray, recipe: Recipe, path: str, sizes: Sizes | None, first: Recipe
+) -> Float[Array, "run sample"]:
+    if sizes is None:
+        return train_vmap(lanes, jnp.asarray(np.append(steps, recipe.steps)))
+    covariance = first.task.covariance  # type: ignore[attr-defined]
+    rotate = not sizes.full and (covariance.rotate or covariance.shape == "matrix")
+    written = unroll(lanes, sizes, rotate)
+    train = pallas.train_pallas if path == "pallas" else train_unrolled
+    return train(written, jnp.asarray(lengths_of(steps, recipe.steps)))[0].T
+
+
+@eqx.filter_jit
+def train_vmap(lanes: RunInputs, marks: Int[Array, " mark"]) -> Float[Array, "run sample"]:
+    """The one loop, vmapped over lanes: losses at all marks but the last."""
+
+    def one(lane: RunInputs) -> Array:
+        state = State(lane.model, lane.optimizer, marks[0])
+        return advance_sampled(lane.engine, state, lane.hyper, lane.key, marks)[1]
+
+    return jax.vmap(one)(lanes)
+
+
+def _curves_one_by_one(recipes: list[Recipe], steps: np.ndarray) -> tuple[Float[Array, "run sample"], np.ndarray]:
+    """Any recipes: each prepared alone, those that share a program trained together."""
+    prepared = [prepared_run(recipe) for recipe in recipes]
+    groups: dict[object, list[int]] = {}
+    for index, (lane, _) in enumerate(prepared):
+        groups.setdefault(program_of(recipes[index], lane), []).append(index)
+    curves = np.zeros((len(recipes), len(steps)))
+    for members in groups.values():
+        lanes = stack_runs([prepared[i][0] for i in members])
+        curves[members] = np.asarray(train_vmap(lanes, jnp.asarray(np.append(steps, recipes[0].steps))))
+    return jnp.asarray(curves, recipes[0].dtype), np.array([least for _, least in prepared])

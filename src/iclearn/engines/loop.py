@@ -1,0 +1,147 @@
+"""The one training loop: many steps inside one compiled program.
+
+Bounds are traced, so any number of steps, any chunking and any recording interval share one program; that is why the
+loop is a `fori_loop` over preallocated buffers (what `scan` itself becomes) and not a `scan` of fixed length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from ..models.base import AbstractModel
+from .base import AbstractEngine
+from .optimizers import Hyper
+
+STEP_SLOTS = 2048  # losses one call can hold
+RECORD_SLOTS = 256  # weights one call can hold
+FLOW_STEPS = 256  # save points of one call of the gradient flow
+FLOW_RTOL = 1e-9
+
+
+class State(eqx.Module):
+    """What a run needs to go on: and so what a checkpoint holds."""
+
+    model: AbstractModel
+    optimizer: Any
+    step: Array
+
+
+class Chunk(eqx.Module):
+    """What one call of the loop recorded; only the first stop − start entries count."""
+
+    loss: Float[Array, " step"]
+    test_loss: Float[Array, "step test_set"]
+    weights: dict[str, Array]
+
+
+def initial_state(model: AbstractModel, hyper: Hyper) -> State:
+    optimizer = None if hyper.rule == "flow" else hyper.transformation().init(eqx.filter(model, eqx.is_array))
+    return State(model, optimizer, jnp.asarray(0))
+
+
+def take_step(
+    engine: AbstractEngine, transformation: optax.GradientTransformation, now: State, key: Key[Array, ""]
+) -> tuple[State, Float[Array, ""]]:
+    """One update, and the loss before it."""
+    step_key = jax.random.fold_in(key, now.step) if engine.stochastic else key
+    loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
+    updates, optimizer = transformation.update(gradient, now.optimizer, now.model)  # type: ignore[arg-type]
+    return State(eqx.apply_updates(now.model, updates), optimizer, now.step + 1), loss
+
+
+@eqx.filter_jit
+def advance(
+    engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], stop: Array, every: Array
+) -> tuple[State, Chunk]:
+    """Train from ``state.step`` to ``stop``, recording the loss before each update and weights `every` steps.
+
+    ``stop − state.step`` is at most STEP_SLOTS, and at most RECORD_SLOTS records.
+    """
+    transformation = hyper.transformation()
+    start = state.step
+    dtype = hyper.lr.dtype
+    num_tests = jax.eval_shape(engine.test_losses, state.model).shape[0]
+    empty = Chunk(
+        jnp.zeros(STEP_SLOTS, dtype),
+        jnp.zeros((STEP_SLOTS, num_tests), dtype),
+        {n: jnp.zeros((RECORD_SLOTS, *w.shape), w.dtype) for n, w in state.model.weights().items()},
+    )
+
+    def update(step: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
+        now, chunk = carry
+        after, loss = take_step(engine, transformation, now, key)
+        chunk = Chunk(chunk.loss.at[step - start].set(loss), chunk.test_loss, chunk.weights)
+        if num_tests:
+            tests = chunk.test_loss.at[step - start].set(engine.test_losses(now.model))
+            chunk = eqx.tree_at(lambda c: c.test_loss, chunk, tests)
+        return after, chunk
+
+    def segment(index: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
+        now, chunk = carry
+        weights = {n: chunk.weights[n].at[index].set(w) for n, w in now.model.weights().items()}
+        begin = start + index * every
+        carry = (now, eqx.tree_at(lambda c: c.weights, chunk, weights))
+        return jax.lax.fori_loop(begin, jnp.minimum(begin + every, stop), update, carry)
+
+    return jax.lax.fori_loop(0, -((start - stop) // every), segment, (state, empty))
+
+
+def advance_sampled(
+    engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], marks: Int[Array, " mark"]
+) -> tuple[State, Float[Array, " sample"]]:
+    """Train from ``marks[0]`` to ``marks[-1]`` and keep nothing but the loss at all marks but the last."""
+    transformation = hyper.transformation()
+
+    def between(_: Array, now: State) -> State:
+        return take_step(engine, transformation, now, key)[0]
+
+    def segment(now: State, span: tuple[Array, Array]) -> tuple[State, Float[Array, ""]]:
+        begin, end = span
+        now, loss = take_step(engine, transformation, now, key)
+        return jax.lax.fori_loop(begin + 1, end, between, now), loss
+
+    return jax.lax.scan(segment, state, (marks[:-1], marks[1:]))
+
+
+@eqx.filter_jit
+def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]) -> tuple[State, Chunk]:
+    """FLOW_STEPS steps of gradient flow, τẆ = −½ ∂L/∂W, read at t/τ = 2·lr·step where gradient descent would be.
+
+    Every call integrates anew from its first point, so a resumed run repeats the same numbers.
+    """
+    import diffrax  # a second of import time that only flows need
+
+    arrays, rest = eqx.partition(state.model, eqx.is_array)
+
+    def field(t: Any, y: AbstractModel, args: None) -> AbstractModel:
+        gradient = jax.grad(lambda a: engine.loss(eqx.combine(a, rest), key))(y)
+        return jax.tree.map(lambda g: -0.5 * g, gradient)
+
+    interval = 2 * hyper.lr
+    times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
+    rtol = max(FLOW_RTOL, 16 * float(jnp.finfo(times.dtype).eps))  # float32 cannot meet FLOW_RTOL
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in jax.tree.leaves(arrays)]))
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Dopri8(),
+        t0=times[0],
+        t1=times[-1],
+        dt0=interval,
+        y0=arrays,
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=rtol * largest),
+        max_steps=1_000_000,
+        throw=False,
+    )
+    path = solution.ys
+    loss = jax.vmap(lambda a: engine.loss(eqx.combine(a, rest), key))(path)
+    tests = jax.vmap(lambda a: engine.test_losses(eqx.combine(a, rest)))(path)
+    weights = eqx.combine(path, rest).weights()
+    final = eqx.combine(jax.tree.map(lambda a: a[-1], path), rest)
+    return State(final, None, state.step + FLOW_STEPS), Chunk(loss[:-1], tests[:-1], weights)

@@ -1,0 +1,181 @@
+"""Reproduce a paper: collect the data of its figures, judge every claim, keep verdicts and facts beside them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import IclearnError
+from ..store.locks import held
+from .base import Figure, Paper, Verdict
+from .lab import Lab
+
+PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
+SEEDS = 6  # of a paper that does not say
+
+
+@dataclass(frozen=True)
+class FigureResult:
+    """A figure collected and judged."""
+
+    figure: Figure
+    data: Any
+    verdicts: list[Verdict]
+    facts: dict[str, Any]
+
+
+def load_paper(name: str) -> Paper:
+    if name not in PAPERS:
+        raise IclearnError(f"unknown paper {name!r}; papers are {', '.join(PAPERS)}")
+    return _package(name).PAPER
+
+
+def _package(name: str) -> Any:
+    """The package of a paper: it has a PAPER, and may have OPTIONS (a class with ``of``) and SEEDS of its own."""
+    return importlib.import_module(f".{name.replace('-', '_')}", __package__)
+
+
+def default_seeds(paper: Paper, out: Path | None = None) -> int:
+    """The seeds of a paper when none are asked for; given a folder, those its stored options were run with."""
+    kept = read_json(out / "options.json", {}) if out is not None else {}
+    return kept.get("seeds", getattr(_package(paper.id), "SEEDS", SEEDS))
+
+
+def paper_options(
+    paper: Paper, given: Mapping[str, Any], out: Path, *, draw_only: bool = False, device: str = "auto"
+) -> Any:
+    """The options of a paper, from those given (None: not given), checked; None for a paper that takes none.
+
+    They are kept in ``out/options.json``, so that drawing again needs no flags.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    options = getattr(_package(paper.id), "OPTIONS", None)
+    if options is None:
+        if told:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in told)
+            raise IclearnError(f"{paper.id} does not take {flags}: leave that out")
+        return None
+    kept = read_json(out / "options.json", {}) if draw_only else {}
+    if draw_only and not kept:
+        raise IclearnError(f"nothing of {paper.id} is stored in {out} yet: reproduce once without --draw-only")
+    for name, value in told.items():
+        if kept and kept.get(name) != value:
+            flag = f"--{name.replace('_', '-')} {value}"
+            raise IclearnError(f"what is stored in {out} was not made with {flag}: reproduce without --draw-only")
+    return options.of({**kept, **told, "device": device})
+
+
+def collect(
+    paper: Paper,
+    figures: Sequence[str],
+    out: Path,
+    *,
+    seeds: int = 6,
+    draw_only: bool = False,
+    workers: int | None = None,
+    progress: Callable[[str, str], None] | None = None,
+    each: Callable[[FigureResult], None] | None = None,
+    options: Any = None,
+) -> list[FigureResult]:
+    """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
+
+    `each` is called with every figure as soon as it is judged (to draw it while the next one is trained).
+
+    Verdicts of figures not asked for this time are kept from earlier runs.
+    """
+    chosen = [paper.figure(name) for name in figures] or list(paper.figures)
+    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options)
+    if options is not None:
+        write_json(out / "options.json", asdict(options) | {"seeds": seeds})
+
+    def one(figure: Figure) -> FigureResult:
+        page = lab.fork(None if progress is None else functools.partial(progress, figure.id))
+        begin = time.perf_counter()
+        data = figure.collect(page)
+        verdicts = figure.judge(paper.id, data)
+        facts = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
+        return FigureResult(figure, data, verdicts, facts)
+
+    results = {}
+    processes = 1 if draw_only or options is not None or paper.id not in PAPERS else side_by_side(lab.workers)
+    for figure in _collected_apart(paper, chosen, out, seeds, min(processes, len(chosen)), lab.workers):
+        results[figure.id] = one(figure)
+        _remember(paper, results[figure.id], out)
+        if each is not None:
+            each(results[figure.id])
+    return [results[figure.id] for figure in chosen]
+
+
+def side_by_side(workers: int) -> int:
+    """Figures collected at a time, each by a process of its own: where there are cores for it."""
+    return max(1, workers // 2)
+
+
+def _collected_apart(
+    paper: Paper, figures: Sequence[Figure], out: Path, seeds: int, processes: int, workers: int
+) -> Iterator[Figure]:
+    """The figures, each as soon as its data is in the store; with one process at once, for the caller to collect.
+
+    Processes and not threads, because most of the work is tracing programs, which Python does one at a time. They share
+    an accelerator, so none takes its memory beforehand.
+    """
+    if processes == 1:
+        yield from figures
+        return
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts, here and in the others
+    threads = max(2, workers // processes)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_collect_one, paper.id, figure.id, out, seeds, threads): figure for figure in figures}
+        for done in as_completed(waiting):
+            done.result()
+            yield waiting[done]
+
+
+def _collect_one(paper: str, figure: str, out: Path, seeds: int, workers: int) -> None:
+    collect(load_paper(paper), [figure], out, seeds=seeds, workers=workers)
+
+
+def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
+    """Merge one figure's verdicts and facts into the files, in the order of the paper."""
+    with held(out / ".locks" / "verdicts"):
+        _merge(paper, result, out)
+
+
+def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
+    order = {figure.id: i for i, figure in enumerate(paper.figures)}
+    verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] != result.figure.id]
+    verdicts += [v.to_dict() for v in result.verdicts]
+    write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
+    facts = read_json(out / "facts.json", {})
+    before = facts.get(result.figure.id)
+    if before and result.facts["simulated_seconds"] < 0.1 * before["simulated_seconds"]:
+        # data was reused: what it cost is what it cost when it was made
+        for name in ("simulated_seconds", "total_seconds", "peak_memory_mb"):
+            result.facts[name] = before[name]
+    facts[result.figure.id] = result.facts
+    write_json(out / "facts.json", facts)
+
+
+def read_json(path: Path, default: Any) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return default
+    except json.JSONDecodeError:
+        raise IclearnError(f"{path} is damaged: remove it and reproduce again") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+    os.replace(temporary, path)

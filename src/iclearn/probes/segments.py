@@ -1,0 +1,199 @@
+"""Slow stretches of an unfolded curve: candidates from its speed, then the weakest contrasts canceled.
+
+Slow stretches and drops alternate along the distance the curve travels. As in persistent homology, neighbors whose
+speeds differ least cancel first, until every stretch is `CONTRAST` times slower than the drops beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .curves import Unfolded
+
+CONTRAST = 10.0  # "much smaller": an order of magnitude in slope
+EDGE = 0.1  # a stretch ends where the curve has gone this fraction of the way to the next one
+_FASTEST = 1 / 3  # the speed of a drop is that of its fastest third, whatever slower parts it has
+_SIGNIFICANT = 8.0  # a drop is at least this many standard deviations of the noise
+_RESOLUTION = 1e-10  # of the whole distance: slower motion than this is rounding
+
+
+@dataclass(frozen=True)
+class Core:
+    """The slowest part of a stretch, as the interval [first, last] of the distance traveled."""
+
+    first: float
+    last: float
+
+
+def crossings(curve: Unfolded, distances: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """First times at which the curve has traveled these distances."""
+    i = np.clip(np.searchsorted(curve.traveled, distances, side="left"), 1, curve.traveled.size - 1)
+    low, high = curve.traveled[i - 1], curve.traveled[i]
+    share = np.clip((distances - low) / np.where(high > low, high - low, np.inf), 0, 1)
+    return curve.time[i - 1] + share * (curve.time[i] - curve.time[i - 1])
+
+
+def crossing(curve: Unfolded, distance: float) -> float:
+    """First time at which the curve has traveled this far."""
+    return float(crossings(curve, np.array([distance]))[0])
+
+
+def _knots(curve: Unfolded, least: Float[np.ndarray, " point"]) -> tuple[np.ndarray, np.ndarray]:
+    """Times and distances that cut the curve each time it has moved by `least`, and after jumps of more than that."""
+    traveled, time = curve.traveled, curve.time
+    knots = [(float(time[0]), 0.0)]
+    here = 0  # the last point that is behind us
+    while True:
+        target = knots[-1][1] + float(least[here])
+        reached = int(np.searchsorted(traveled, target, side="left"))
+        if reached >= traveled.size:
+            break
+        jump = float(traveled[reached]) - target >= least[here]
+        if not (jump and reached == here + 1):
+            share = (target - traveled[reached - 1]) / (traveled[reached] - traveled[reached - 1])
+            knots.append((float(time[reached - 1] + share * (time[reached] - time[reached - 1])), target))
+        if jump:
+            knots.append((float(time[reached]), float(traveled[reached])))
+        here = reached if jump else reached - 1
+    if time[-1] > knots[-1][0]:
+        knots.append((float(time[-1]), float(traveled[-1])))
+    times, distances = np.array(knots).T
+    return times, distances
+
+
+def _candidates(curve: Unfolded) -> list[Core]:
+    """Slowest points: each counts once speed has fallen by CONTRAST before it and risen by as much after it.
+
+    At the start of the curve the rise is enough (the first stretch), at its end the fall (where it comes to rest).
+    """
+    total = float(curve.traveled[-1])
+    least = np.maximum(3 * curve.noise, _RESOLUTION * total)  # less than this may be noise, or rounding
+    times, distances = _knots(curve, least)
+    lengths = np.maximum(np.diff(distances), _RESOLUTION * total)
+    speed = np.log(lengths / np.diff(times))
+    middle = np.interp((times[:-1] + times[1:]) / 2, curve.time, curve.traveled)
+    cores: list[Core] = []
+    slowing: bool | None = None
+    least = most = 0
+    for i, value in enumerate(speed.tolist()):
+        least = i if value < speed[least] else least
+        most = i if value > speed[most] else most
+        if slowing is not True and value < speed[most] - np.log(CONTRAST):
+            slowing, least = True, i
+        elif slowing is not False and value > speed[least] + np.log(CONTRAST):
+            where = 0.0 if slowing is None else float(middle[least])
+            cores.append(Core(where, where))
+            slowing, most = False, i
+    if slowing:
+        cores.append(Core(total, total))
+    return cores
+
+
+def spans(cores: list[Core], total: float) -> list[tuple[float, float]]:
+    """Where each stretch begins and ends: EDGE of the way from its core to its neighbors'."""
+    before = [0.0, *[c.last for c in cores]]
+    after = [*[c.first for c in cores[1:]], total]
+    return [
+        (c.first - EDGE * (c.first - b), c.last + EDGE * (a - c.last))
+        for c, b, a in zip(cores, before, after, strict=False)
+    ]
+
+
+def _fastest(curve: Unfolded, begin: float, end: float) -> float:
+    """Speed over the fastest third of the distance from `begin` to `end`, or over enough of it to exceed the noise."""
+    length = end - begin
+    window = max(_FASTEST * length, min(4 * _noise_between(curve, begin, end), 0.8 * length))
+    first, last = np.searchsorted(curve.traveled, [begin, end])
+    inner = curve.traveled[first : last : max(1, (last - first) // 512)]
+    starts = np.concatenate([np.linspace(begin, end, 33), inner, inner - window])
+    starts = starts[(starts >= begin) & (starts <= end - window)]
+    taken = crossings(curve, starts + window) - crossings(curve, starts)
+    return float(window / max(taken.min(), 1e-300))
+
+
+def _noise_between(curve: Unfolded, upper: float, lower: float) -> float:
+    first = int(np.searchsorted(curve.traveled, upper, side="left"))
+    last = int(np.searchsorted(curve.traveled, lower, side="right"))
+    return float(curve.noise[max(first - 1, 0) : last + 1].max())
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A stretch and a drop beside it: how many times faster the drop is, and whether it stands out of the noise."""
+
+    contrast: float
+    stretch: int
+    after: bool
+
+
+def pairs(curve: Unfolded, cores: list[Core]) -> list[_Pair]:
+    """Contrast of every stretch with every drop beside it; 0 where the drop is lost in the noise."""
+    total = float(curve.traveled[-1])
+    found = []
+    for i, core in enumerate(cores):
+        above = (cores[i - 1].last if i else 0.0, core.first)
+        below = (core.last, cores[i + 1].first if i + 1 < len(cores) else total)
+        sizes = {False: above[1] - above[0], True: below[1] - below[0]}  # 0 where the curve begins or ends here
+        smaller = min((size for size in sizes.values() if size > 0), default=0.0)
+        margin = min(max(EDGE * smaller, 2 * _noise_between(curve, core.first, core.last)), smaller / 2)
+        own = _mean_speed(curve, max(core.first - margin, 0.0), min(core.last + margin, total))
+        for after, (upper, lower) in ((False, above), (True, below)):
+            size = sizes[after]
+            if size <= 0:
+                continue
+            drop = _fastest(curve, upper + EDGE * size, lower - EDGE * size)
+            clear = size > max(_SIGNIFICANT * _noise_between(curve, upper, lower), 10 * _RESOLUTION * total)
+            found.append(_Pair(drop / max(own, 1e-300) if clear else 0.0, i, after))
+    return found
+
+
+def slow_segments(curve: Unfolded) -> list[Core]:
+    """The stretches that are CONTRAST times slower than all drops beside them.
+
+    The first begins at distance 0 where the curve starts on a plateau, the last ends at the whole distance where the
+    curve ends at rest.
+    """
+    cores = _candidates(curve)
+    total = float(curve.traveled[-1])
+    while cores:
+        weakest = min(pairs(curve, cores), key=lambda pair: pair.contrast, default=None)
+        if weakest is None or weakest.contrast >= CONTRAST:
+            break
+        cores = _cancel(curve, cores, weakest, total)
+    return cores if cores != [Core(0.0, total)] else []
+
+
+def _cancel(curve: Unfolded, cores: list[Core], pair: _Pair, total: float) -> list[Core]:
+    """Remove a drop or a stretch, whichever the motion of the two together resembles less."""
+    i, core = pair.stretch, cores[pair.stretch]
+    other = i + 1 if pair.after else i - 1
+    ends_curve = core.last >= total if not pair.after else core.first <= 0
+    if not 0 <= other < len(cores):  # the drop is the first or the last of the curve
+        if ends_curve and pair.contrast > 0:
+            return []  # one stretch, one drop, and little between them: the whole curve moves
+        grown = Core(core.first, total) if pair.after else Core(0.0, core.last)
+        return [*cores[:i], grown, *cores[i + 1 :]]
+    merged = Core(min(core.first, cores[other].first), max(core.last, cores[other].last))
+    without = [*cores[:i], *cores[i + 1 :]]
+    joined = [*cores[: min(i, other)], merged, *cores[max(i, other) + 1 :]]
+    if pair.contrast == 0:
+        return joined
+    if ends_curve:
+        return without  # the first or last stretch of the curve is part of the drop beside it
+    # What is left lies between a drop on the far side of the stretch and the other stretch: which is it like?
+    bounds = spans(cores, total)
+    if pair.after:
+        region, far = (bounds[i][0], bounds[other][0]), (cores[i - 1].last if i else 0.0, core.first)
+    else:
+        region, far = (bounds[other][1], bounds[i][1]), (core.last, cores[i + 1].first if i + 1 < len(cores) else total)
+    like_drop = _mean_speed(curve, *region) ** 2 > _fastest(curve, *far) * _mean_speed(curve, *bounds[other])
+    return without if like_drop else joined
+
+
+def _mean_speed(curve: Unfolded, begin: float, end: float) -> float:
+    """Over a part of the way; rest at the end of the curve counts as time spent on it."""
+    stop = float(curve.time[-1]) if end >= curve.traveled[-1] else crossing(curve, end)
+    return (end - begin) / max(stop - crossing(curve, begin), 1e-300)

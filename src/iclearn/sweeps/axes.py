@@ -1,0 +1,178 @@
+"""Axes of a sweep: any field of a Recipe by its dotted path, or several that move together."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from ..core.errors import IclearnError
+from ..core.recipe import Recipe
+from ..core.spec import Spec
+from .values import coerce, expand, plain_value
+
+# Fields that change numbers and neither shapes nor the program: runs that differ in them train side by side.
+NUMBERS = frozenset(
+    {
+        "seed",
+        "init.scale",
+        "optimizer.lr",
+        "optimizer.momentum",
+        "optimizer.weight_decay",
+        "task.covariance.parameters",
+        "task.covariance.trace",
+        "task.prior_mean",
+        "task.noise",
+    }
+)
+# Shapes whose parameters only change the eigenvalues (two_level counts eigenvalues, matrix turns them).
+SMOOTH_SHAPES = ("power", "spiked", "eigenvalues")
+# Names that a sweep's dataset, or xarray (`sel(drop=…)`), uses itself.
+TAKEN = frozenset({"level", "crossing", "plateau", "sample", "drop"})
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of the result: `values[i]` holds the value of every field at point i, `coords[i]` its label."""
+
+    name: str
+    fields: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    coords: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def changes(self, index: int) -> dict[str, Any]:
+        """What point `index` changes, as `Recipe.replace` takes it."""
+        return {f.replace(".", "__"): v for f, v in zip(self.fields, self.values[index], strict=True)}
+
+    def column(self, field: str, first: int = 0, end: int | None = None) -> list[Any]:
+        """The values of one field along the axis, or a part of it."""
+        at = self.fields.index(field)
+        return [row[at] for row in self.values[first:end]]
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [[plain_value(v) for v in row] for row in self.values]
+        return {"name": self.name, "fields": list(self.fields), "values": rows, "coords": list(self.coords)}
+
+
+def field_hint(base: Spec, path: str) -> Any:
+    """The type of the field at a dotted path, or one line naming the fields there are."""
+    here: Any = base
+    parts = path.split(".")
+    for depth, part in enumerate(parts):
+        names = sorted(f.name for f in dataclasses.fields(here)) if isinstance(here, Spec) else []
+        owner = ".".join(parts[:depth]) or "a recipe"
+        if here is None:
+            raise IclearnError(f"axis {path}: the base has no {owner}; give it one")
+        if part not in names:
+            said = f"its fields are {', '.join(names)}" if names else "it is a plain value"
+            raise IclearnError(f"axis {path}: {owner} has no field {part!r}; {said}")
+        if depth == len(parts) - 1:
+            return get_type_hints(type(here))[part]
+        here = getattr(here, part)
+    raise IclearnError("an axis needs a field")
+
+
+def read_axes(base: Recipe, axes: Mapping[str, Any], seeds: Any = None) -> tuple[Axis, ...]:
+    """The axes of a sweep, in order, the seeds last.
+
+    Each item is ``"optimizer.lr": values``, or a name of your own with ``{"field": path, "values": …}`` or, for fields
+    that move together, ``{"fields": {path: values, path: values}}``; both take ``"coords"``, labels for the points.
+
+    Args:
+        seeds: a number of seeds (0, 1, 2, …), or their values.
+    """
+    found = [_read(base, str(key), given) for key, given in axes.items()]
+    if seeds is not None:
+        values = {"range": seeds} if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+        found.append(_make(base, "seed", {"seed": expand(values, "seeds")}, None))
+    if not found:
+        raise IclearnError("a sweep needs at least one axis, or seeds")
+    _no_clashes(found)
+    return tuple(found)
+
+
+def _read(base: Recipe, key: str, given: Any) -> Axis:
+    options = dict(given) if isinstance(given, Mapping) else {}
+    if "field" in options or "fields" in options:
+        allowed = {"field", "values", "coords"} if "field" in options else {"fields", "coords"}
+        if unknown := sorted(set(options) - allowed):
+            raise IclearnError(f"axis {key} has no option {unknown[0]!r}; it takes {', '.join(sorted(allowed))}")
+        if "field" in options:
+            columns: Any = {options["field"]: options.get("values")}
+        else:
+            columns = options["fields"]
+        if not isinstance(columns, Mapping) or not columns:
+            raise IclearnError(f"axis {key}: fields is a table from paths to values, not {columns!r}")
+        columns = {str(path): expand(values, f"axis {key}, {path}") for path, values in columns.items()}
+        return _make(base, key, columns, options.get("coords"))
+    return _make(base, key.rpartition(".")[2], {key: expand(given, f"axis {key}")}, None)
+
+
+def _make(base: Recipe, name: str, columns: dict[str, list[Any]], coords: Any) -> Axis:
+    if not name.isidentifier() or name in TAKEN:
+        taken = ", ".join(sorted(TAKEN))
+        raise IclearnError(f"an axis cannot be called {name!r}: use letters and digits, and not {taken}")
+    sizes = {path: len(values) for path, values in columns.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{path} has {size}" for path, size in sizes.items())
+        raise IclearnError(f"fields of axis {name} must have equally many values: {told}")
+    typed = {}
+    for path, values in columns.items():
+        hint = field_hint(base, path)
+        typed[path] = [coerce(value, hint, f"axis {name}, {path}") for value in values]
+    rows = tuple(zip(*typed.values(), strict=True))
+    keys = [json.dumps([plain_value(v) for v in row]) for row in rows]
+    if repeated := next((k for k in keys if keys.count(k) > 1), None) if len(set(keys)) < len(keys) else None:
+        raise IclearnError(f"axis {name} lists {repeated.strip('[]')} twice")
+    return Axis(name, tuple(typed), rows, _coords(name, typed, coords, len(rows)))
+
+
+def _coords(name: str, typed: dict[str, list[Any]], given: Any, count: int) -> tuple[Any, ...]:
+    if given is not None:
+        labels = expand(given, f"coords of axis {name}")
+        if len(labels) != count:
+            raise IclearnError(f"axis {name} has {count} points and {len(labels)} coords")
+        plain = all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels)
+        mixed = plain and any(isinstance(v, float) for v in labels)
+        return tuple(float(v) for v in labels) if mixed else tuple(labels)
+    for values in typed.values():
+        if (labels := scalars(values)) is not None and len(set(labels)) == count:
+            return tuple(labels)
+    return tuple(range(count))
+
+
+def scalars(values: list[Any]) -> list[Any] | None:
+    """Labels for a column of values, where each is one number or word (or a tuple of one)."""
+    labels = [v[0] if isinstance(v, tuple) and len(v) == 1 else v for v in values]
+    kinds = {float if isinstance(v, float | int) and not isinstance(v, bool) else type(v) for v in labels}
+    return labels if len(kinds) == 1 and kinds <= {float, str} else None
+
+
+def _no_clashes(axes: list[Axis]) -> None:
+    for what, names in (("name", [a.name for a in axes]), ("field", [f for a in axes for f in a.fields])):
+        if repeated := next((n for n in names if names.count(n) > 1), None):
+            hint = ": give one of them a name of its own" if what == "name" else ""
+            raise IclearnError(f"two axes have the {what} {repeated!r}{hint}")
+
+
+def is_number(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
+    """Whether the runs along this axis share one program: every field of it only changes numbers."""
+    swept = {field for other in axes for field in other.fields}
+    for field in axis.fields:
+        column = axis.column(field)
+        if field not in NUMBERS or any(v is None for v in column):
+            return False
+        if len({len(v) if isinstance(v, tuple) else 0 for v in column}) > 1:
+            return False
+        if field.startswith("task.covariance."):
+            covariance = getattr(base.task, "covariance", None)
+            if swept & {"task", "task.covariance", "task.covariance.shape"}:
+                return False
+            if field.endswith("parameters") and getattr(covariance, "shape", "") not in SMOOTH_SHAPES:
+                return False
+    return True
