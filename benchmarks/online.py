@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from iclearn import Recipe
 from iclearn.engines import prepare
 from iclearn.engines.samples import FreshEngine, step_key
-from iclearn.models.lsa import LSATogether
+from iclearn.models import LSATogether
 from iclearn.papers.xie2025.setup import MEMBERS, YQ, online_recipe
 from iclearn.tasks import LinearRegression
 

@@ -28,7 +28,7 @@ from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled,
 from iclearn.engines.build import prepare
 from iclearn.engines.reductions import reduce_curves, sample_steps
 from iclearn.engines.simulate import simulate
-from iclearn.models.spec import Attention
+from iclearn.models.attention import Attention
 from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.regression import LinearRegression
 

@@ -3,11 +3,15 @@
     import iclearn as icl
 
     recipe = icl.Recipe(task=icl.LinearRegression(dim=4), model=icl.Attention("separate", num_heads=5),
-                        init=icl.Init(1e-2), optimizer=icl.Optimizer(lr=0.02), steps=10_001)
-    trace = icl.simulate(recipe)
-    trace.loss.plot()
+                        init=icl.Init(1e-2), optimizer=icl.Optimizer(lr=0.02), steps=20_001)
+    trace = icl.simulate(recipe)        # exact training, in seconds
+    theory = icl.predict(trace)         # the theory of this very run, under the same names
+    icl.find_plateaus(trace)            # where the loss waited, and where it fell
+    trace.plot(theory=True)             # all of it in one picture
 
-Names are imported when they are first used, so `import iclearn` is quick.
+Subpackages one dot away: `icl.theory`, `icl.probes`, `icl.predictors`, `icl.papers`, `icl.tasks`, `icl.models`.
+Names are imported when they are first used, so `import iclearn` is quick; `icl.configure()` says what importing the
+numerical modules does to JAX.
 """
 
 from __future__ import annotations
@@ -18,77 +22,79 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import models, papers, probes, tasks, theory
+    from .core.dataset import Arrays, Dataset
     from .core.errors import IclearnError
-    from .core.prompt import Arrays, Dataset, Prompt
+    from .core.jax_settings import configure
+    from .core.model import AbstractModel, AbstractModelSpec
+    from .core.prompt import Prompt
     from .core.recipe import Init, Optimizer, Recipe, Record
     from .core.status import Status
+    from .core.task import AbstractTask
     from .core.trace import Trace
-    from .engines.simulate import simulate
+    from .engines.simulate import simulate, simulate_many
+    from .models import predictors
+    from .models.attention import Attention
     from .models.lsa import LSA
-    from .models.spec import Attention
+    from .models.softmax_layers import SoftmaxLayer
+    from .papers.base import Claim, Figure, Paper, Verdict
+    from .probes.plateaus import find_plateaus
+    from .report.reproduction import Report, reproduce
     from .store.npz import dataset_from, read_npz, weights_from
-    from .store.runs import Store, recipe_of
+    from .store.runs import Store
     from .sweeps.api import sweep
     from .tasks.covariance import Covariance
     from .tasks.given import GivenData
     from .tasks.regression import LinearRegression
+    from .tasks.softmax_regression import SoftmaxRegression
+    from .theory.base import predict
 
 _HOME = {
-    "IclearnError": "core.errors",
-    "Arrays": "core.prompt",
-    "Dataset": "core.prompt",
-    "Prompt": "core.prompt",
-    "Init": "core.recipe",
-    "Optimizer": "core.recipe",
-    "Recipe": "core.recipe",
-    "Record": "core.recipe",
-    "Status": "core.status",
-    "Trace": "core.trace",
-    "simulate": "engines.simulate",
-    "LSA": "models.lsa",
-    "Attention": "models.spec",
-    "Store": "store.runs",
-    "recipe_of": "store.runs",
-    "dataset_from": "store.npz",
-    "read_npz": "store.npz",
-    "weights_from": "store.npz",
-    "sweep": "sweeps.api",
-    "Covariance": "tasks.covariance",
-    "GivenData": "tasks.given",
-    "LinearRegression": "tasks.regression",
+    "core.dataset": ("Arrays", "Dataset"),
+    "core.errors": ("IclearnError",),
+    "core.jax_settings": ("configure",),
+    "core.model": ("AbstractModel", "AbstractModelSpec"),
+    "core.prompt": ("Prompt",),
+    "core.recipe": ("Init", "Optimizer", "Recipe", "Record"),
+    "core.status": ("Status",),
+    "core.task": ("AbstractTask",),
+    "core.trace": ("Trace",),
+    "engines.simulate": ("simulate", "simulate_many"),
+    "models.attention": ("Attention",),
+    "models.lsa": ("LSA",),
+    "models.softmax_layers": ("SoftmaxLayer",),
+    "papers.base": ("Claim", "Figure", "Paper", "Verdict"),
+    "probes.plateaus": ("find_plateaus",),
+    "report.reproduction": ("Report", "reproduce"),
+    "store.npz": ("dataset_from", "read_npz", "weights_from"),
+    "store.runs": ("Store",),
+    "sweeps.api": ("sweep",),
+    "tasks.covariance": ("Covariance",),
+    "tasks.given": ("GivenData",),
+    "tasks.regression": ("LinearRegression",),
+    "tasks.softmax_regression": ("SoftmaxRegression",),
+    "theory.base": ("predict",),
 }
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+_PACKAGES = {
+    "models": "models", "papers": "papers", "predictors": "models.predictors", "probes": "probes", "tasks": "tasks",
+    "theory": "theory",
+}  # fmt: skip
 
 __all__ = [
-    "LSA",
-    "Arrays",
-    "Attention",
-    "Covariance",
-    "Dataset",
-    "GivenData",
-    "IclearnError",
-    "Init",
-    "LinearRegression",
-    "Optimizer",
-    "Prompt",
-    "Recipe",
-    "Record",
-    "Status",
-    "Store",
-    "Trace",
-    "__version__",
-    "dataset_from",
-    "read_npz",
-    "recipe_of",
-    "simulate",
-    "sweep",
-    "weights_from",
-]
+    "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "Claim", "Covariance",
+    "Dataset", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression", "Optimizer", "Paper", "Prompt",
+    "Recipe", "Record", "Report", "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "Verdict",
+    "__version__", "configure", "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors",
+    "probes", "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-        return globals().get(name, found)  # `sweep` is a package that can be called, and is here once imported
+    if name in _MODULE:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE[name]}"), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{_PACKAGES[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

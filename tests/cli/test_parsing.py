@@ -11,9 +11,10 @@ import pytest
 
 from iclearn.cli import COMMANDS, main, usage
 from iclearn.cli.parsing import UsageError, expand_flags, parse
-from iclearn.cli.train import PUBLIC_FLAGS, TrainArgs, build
+from iclearn.cli.train_flags import PUBLIC_FLAGS, TrainArgs
 from iclearn.core.recipe import Record
 from iclearn.models import Attention
+from iclearn.store.linattn import recipe_of_flags
 from iclearn.tasks import Covariance, LinearRegression
 
 
@@ -22,7 +23,7 @@ def parsed(line: str) -> TrainArgs:
 
 
 def recipe(line: str):
-    return build(parsed(line))[0]
+    return recipe_of_flags(parsed(line))[0]
 
 
 README = {

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from iclearn.core.dataset import Arrays, Dataset, FeatureArrays
 from iclearn.core.errors import IclearnError
-from iclearn.core.prompt import Arrays, Dataset, FeatureArrays, Prompt, full_prompt, weights_digest
+from iclearn.core.prompt import Prompt, full_prompt
+from iclearn.core.recipe import Init
 
 RNG = np.random.default_rng(0)
 
@@ -93,7 +95,11 @@ def test_the_digest_notices_every_number_name_and_test_set():
 
 def test_the_digest_of_weights_goes_by_names_and_numbers_not_by_order():
     a, b = np.arange(3.0), np.ones((2, 2))
-    assert weights_digest({"a": a, "b": b}) == weights_digest({"b": b.copy(), "a": a.copy()})
-    assert weights_digest({"a": a, "b": b}) != weights_digest({"a": a, "c": b})
-    assert weights_digest({"a": a}) != weights_digest({"a": a + 1e-15})
-    assert weights_digest({"a": b}) != weights_digest({"a": b.reshape(4)})
+
+    def digest(**weights):
+        return Init.given(weights).digest
+
+    assert digest(a=a, b=b) == digest(b=b.copy(), a=a.copy())
+    assert digest(a=a, b=b) != digest(a=a, c=b)
+    assert digest(a=a) != digest(a=a + 1e-15)
+    assert digest(a=b) != digest(a=b.reshape(4))

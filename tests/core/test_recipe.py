@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from iclearn.core.checks import check_choice, check_int
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Init, Optimizer, Recipe, Record, one_of, whole
+from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.models import Attention
 from iclearn.tasks import LinearRegression
 
@@ -59,12 +60,12 @@ def test_the_defaults_are_those_of_the_public_code():
 @pytest.mark.parametrize("value", [1e4, 2.5, True, "3", None])
 def test_counts_are_whole_numbers(value):
     with pytest.raises(IclearnError, match="steps must be a whole number, not "):
-        whole("steps", value, 1)
+        check_int("steps", value, 1)
 
 
 def test_one_of_names_the_choices():
     from typing import Literal
 
-    one_of("color", "red", Literal["red", "blue"])
+    check_choice("color", "red", Literal["red", "blue"])
     with pytest.raises(IclearnError, match="color must be one of red, blue, not 'green'"):
-        one_of("color", "green", Literal["red", "blue"])
+        check_choice("color", "green", Literal["red", "blue"])

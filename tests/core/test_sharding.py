@@ -32,7 +32,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def recipes():
     from iclearn.core.recipe import Init, Optimizer, Recipe, Record
-    from iclearn.models.spec import Attention
+    from iclearn.models.attention import Attention
     from iclearn.tasks.regression import LinearRegression
 
     def of(model, prompts, **more):

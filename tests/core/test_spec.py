@@ -95,10 +95,10 @@ def test_replacing_an_unknown_field_is_an_error(change, message):
     ("text", "message"),
     [
         ("{", "not JSON: "),
-        ('{"kind": "nonsense"}', "unknown kind 'nonsense' in JSON; known are .*recipe"),
-        ('{"size": 1}', "unknown kind None in JSON"),
+        ('{"kind": "nonsense"}', "unknown kind 'nonsense'; known are .*recipe"),
+        ('{"size": 1}', "Spec does not say its kind; known are recipe, init"),
         ('{"kind": "test_outer", "size": 1, "sice": 2}', "test_outer has no field 'sice'; its fields are inner, "),
-        ('{"kind": "test_outer"}', "test_outer in JSON lacks its field 'size'"),
+        ('{"kind": "test_outer"}', "test_outer lacks its field 'size'"),
         ('{"kind": "optimizer", "lr": -1.0}', "the learning rate must be positive, not -1.0"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iclearn.core.prompt import Arrays, Dataset, FeatureArrays
+from iclearn.core.dataset import Arrays, Dataset, FeatureArrays
 from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.core.trace import Trace
 from iclearn.engines import simulate

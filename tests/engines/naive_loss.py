@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from iclearn.core.prompt import Arrays
+from iclearn.core.dataset import Arrays
 
 
 def merged_loss(arrays: Arrays, value, kq):

@@ -6,14 +6,14 @@ import pytest
 
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
-from iclearn.engines.batch.inputs import can_trace, prepared_run, stack_runs, traced_runs, with_number
+from iclearn.engines.batch.inputs import can_trace, prepared_run, recipe_of_run, stack_runs, traced_runs
 from iclearn.engines.batch.train_batch import train_batch
 from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll
 from iclearn.engines.build import prepare
 from iclearn.engines.reductions import sample_steps
 from iclearn.engines.simulate import simulate
+from iclearn.models.attention import Attention
 from iclearn.models.lsa import LSA
-from iclearn.models.spec import Attention
 from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.regression import LinearRegression
 
@@ -48,7 +48,7 @@ def numbers(runs=3) -> dict[str, np.ndarray]:
 
 
 def alone(base: Recipe, given: dict[str, np.ndarray], index: int) -> np.ndarray:
-    trace = simulate(with_number(base, given, index))
+    trace = simulate(recipe_of_run(base, given, index))
     return trace.loss.values[sample_steps(base.steps, SAMPLES)]
 
 
@@ -112,10 +112,10 @@ def test_sampled_training_runs_side_by_side_too():
 @pytest.mark.parametrize("name", ["separate reduced", "moments", "merged full"])
 def test_traced_lanes_are_the_stacked_ones(name):
     base, given = CASES[name], numbers()
-    setup = prepare(with_number(base, given, 0))
+    setup = prepare(recipe_of_run(base, given, 0))
     assert can_trace(base, setup, tuple(given))
     traced, least = traced_runs(base, setup, given)
-    alone_lanes, expected = zip(*(prepared_run(with_number(base, given, i)) for i in range(3)), strict=True)
+    alone_lanes, expected = zip(*(prepared_run(recipe_of_run(base, given, i)) for i in range(3)), strict=True)
     stacked = stack_runs(alone_lanes)
     np.testing.assert_allclose(least, expected, rtol=1e-10)
     for mine, its in zip(jnp_leaves(traced), jnp_leaves(stacked), strict=True):
@@ -135,7 +135,7 @@ def jnp_leaves(tree):
 def test_the_kernel_is_the_written_loop(name, dtype):
     """The same expressions inside Pallas, interpreted here; padding of the last block included."""
     base, given = CASES[name].replace(dtype=dtype, steps=12), numbers(3)
-    setup = prepare(with_number(base, given, 0))
+    setup = prepare(recipe_of_run(base, given, 0))
     sizes = sizes_of(setup.task, setup.model, setup.engine, "gd")
     assert sizes is not None
     lanes, _ = traced_runs(base, setup, given)

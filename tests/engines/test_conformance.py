@@ -10,7 +10,7 @@ from engine_variants import FAMILIES, Variant, catalog, parameters, quick
 from iclearn.core.jax_settings import compile_meter
 from iclearn.core.recipe import Init
 from iclearn.core.status import Status
-from iclearn.models.spec import _CLASSES
+from iclearn.models.attention import _CLASSES
 
 
 def exact_loss(variant: Variant, weights: dict[str, np.ndarray]) -> float:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iclearn.core.model import mean_loss
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.rng import stream
 from iclearn.engines import prepare, simulate
-from iclearn.engines.gram import gram_form
-from iclearn.engines.moments import stream_moments
-from iclearn.engines.samples import batch_loss
+from iclearn.engines.quadratic import stream_moments
 from iclearn.models import LSA, LSATogether
 from iclearn.tasks import Covariance, LinearRegression
+from iclearn.tasks.gram_moments import gram_form
 from iclearn.theory.xie2025 import Law, best_loss, gram_moments, lsa_loss, optimum
 
 
@@ -64,7 +64,7 @@ def test_population_is_the_limit_of_moments_and_samples(changes: dict) -> None:
     finite = task.replace(num_prompts=20_000)
     model = LSA(2, "trainable").initial(task, Init(0.3), 1, jnp.float64)
     batch = finite.source(0, "float64").everything(4 if task.prefixes else 0)
-    sampled = float(batch_loss(model, batch))
+    sampled = float(mean_loss(model, batch))
     contexts = 4 if task.prefixes else 0
     moments = stream_moments(finite.source(0, "float64"), model.feature_map, 1, contexts)
     np.testing.assert_allclose(moments(model.coefficients()), sampled, rtol=1e-10)

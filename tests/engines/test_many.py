@@ -8,8 +8,7 @@ import pytest
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.core.status import Status
-from iclearn.engines.many import simulate_many
-from iclearn.engines.simulate import simulate
+from iclearn.engines.simulate import simulate, simulate_many
 from iclearn.models import Attention
 from iclearn.models.softmax_layers import SoftmaxLayer
 from iclearn.tasks import LinearRegression

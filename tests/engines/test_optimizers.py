@@ -10,7 +10,7 @@ import pytest
 from engine_cases import DATA, recipe, run
 from naive_loss import merged_loss
 
-from iclearn.core.prompt import Arrays
+from iclearn.core.dataset import Arrays
 from iclearn.core.recipe import Optimizer, Record
 
 STEPS = 12

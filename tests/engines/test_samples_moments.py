@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from engine_cases import DATA, cubic_features, numpy_arrays, numpy_data, recipe, run
 
-from iclearn.core.prompt import Arrays, Dataset
+from iclearn.core.dataset import Arrays, Dataset
 from iclearn.tasks import LinearRegression
 
 

@@ -9,14 +9,13 @@ import pytest
 from engine_cases import DATA, POPULATION, numpy_data, recipe, run
 from naive_loss import merged_loss
 
+from iclearn.core.dataset import Arrays
 from iclearn.core.errors import IclearnError
-from iclearn.core.prompt import Arrays
 from iclearn.core.recipe import Init, Record
 from iclearn.core.status import Status
 from iclearn.engines import simulate
-from iclearn.engines.simulate import select_records
+from iclearn.engines.finish import select_records
 from iclearn.models import Attention
-from iclearn.store import recipe_of
 from iclearn.tasks import GivenData
 
 LOOP = importlib.import_module("iclearn.engines.simulate")
@@ -168,7 +167,7 @@ def test_provenance_leads_back_to_the_run():
     made = recipe("merged", data=None, seed=5)
     trace = run(made)
     facts = trace.provenance
-    assert recipe_of(trace) == made
+    assert trace.recipe == made
     assert facts["recipe_hash"] == made.hash
     assert trace.run_id == made.hash[:12]
     assert (facts["engine"], facts["dtype"], facts["seed"], facts["platform"]) == ("population", "float64", 5, "cpu")
@@ -272,5 +271,5 @@ def test_normalize_is_a_choice_that_shows():
         made = recipe("merged", normalize=normalize, steps=1)
         assert isinstance(made.model, Attention)
         losses[normalize] = run(made).final_loss
-        assert recipe_of(run(made)).model.normalize == normalize  # type: ignore[attr-defined]
+        assert run(made).recipe.model.normalize == normalize  # type: ignore[attr-defined]
     assert len(set(losses.values())) == 3

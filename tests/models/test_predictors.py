@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iclearn.core.errors import IclearnError
+from iclearn.core.model import AbstractModel
 from iclearn.core.prompt import Prompt, full_prompt
-from iclearn.models.base import AbstractModel
 from iclearn.models.predictors import PCR, Bayes, EmpiricalPCR, GradientDescent, LeastSquares, Ridge
 
 DIM, CONTEXT, OUTPUTS = 3, 7, 2

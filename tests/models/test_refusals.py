@@ -30,7 +30,7 @@ REFUSED = {
         "covariance shape must be one of linear, white, power, two_level, spiked, eigenvalues, matrix, not 'cubic'"
     ),
     "simulate(recipe().replace(task=Init()))": "a recipe's task must be a task, not Init",
-    "simulate(recipe().replace(model=Init()))": "a recipe's model must be a model spec, not Init",
+    "simulate(recipe().replace(model=Init()))": "a recipe's model must be a model, not Init",
 }
 # Kinds of numbers that are fine, with what they become.
 TAKEN = {

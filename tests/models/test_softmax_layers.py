@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from iclearn.core.errors import IclearnError
 from iclearn.core.prompt import Batch, Document
 from iclearn.core.recipe import Init
-from iclearn.models.softmax_descent import SoftmaxDescent, line_search, mean_loss
+from iclearn.models.predictors.softmax_descent import SoftmaxDescent, line_search, mean_loss
 from iclearn.models.softmax_layers import LabelAttention, QueryAttention, SoftmaxLayer, StackedAttention
 from iclearn.tasks import LinearRegression
 from iclearn.tasks.softmax_regression import SoftmaxRegression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iclearn.core.prompt import Arrays, Dataset
+from iclearn.core.dataset import Arrays, Dataset
 from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.models import Attention
 from iclearn.tasks import GivenData

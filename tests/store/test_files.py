@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from iclearn.core.dataset import Arrays, FeatureArrays
 from iclearn.core.errors import IclearnError
-from iclearn.core.prompt import Arrays, FeatureArrays
 from iclearn.store import dataset_from, read_npz, weights_from
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init
 from iclearn.core.status import Status
 from iclearn.core.trace import Trace
-from iclearn.store import Store, recipe_of
+from iclearn.store import Store
 from iclearn.store.runs import DiskCheckpoint
 
 RECIPE = made(steps=40)
@@ -28,7 +28,7 @@ def test_a_second_request_is_answered_from_disk(tmp_path):
     assert told == [], "nothing was simulated"
     assert again.equals(first)
     assert again.provenance == first.provenance
-    assert recipe_of(again) == RECIPE
+    assert again.recipe == RECIPE
     assert [p.name for p in store.root.iterdir()] == [f"{RECIPE.hash[:12]}.zarr"]
 
 

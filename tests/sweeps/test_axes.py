@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from sweep_cases import tiny
 
 from iclearn.core.errors import IclearnError
+from iclearn.core.reader import read_spec
 from iclearn.models.lsa import LSA
-from iclearn.sweeps.axes import is_number, read_axes
-from iclearn.sweeps.values import expand, recipe_from
+from iclearn.sweeps.axes import expand, is_traceable, read_axes
 from iclearn.tasks import Covariance
 
 
@@ -102,7 +102,7 @@ def test_axes_that_change_numbers_are_told_from_those_that_change_programs():
     def numeric(axes, base=None):
         recipe = base or tiny()
         found = read_axes(recipe, axes)
-        return [is_number(a, recipe, found) for a in found]
+        return [is_traceable(a, recipe, found) for a in found]
 
     plain = {"seed": [1, 2], "init.scale": [1, 2], "optimizer.lr": [1, 2], "task.noise": [0, 1]}
     assert numeric(plain) == [True] * 4
@@ -124,11 +124,11 @@ def test_a_recipe_can_be_written_in_short_form():
         "optimizer": {"lr": "2e-2"},
         "steps": 100,
     }
-    recipe = recipe_from(short)
+    recipe = read_spec(Recipe, short)
     assert recipe.task.to_dict()["num_prompts"] is None
     assert recipe.init.scale == 0.01
-    assert recipe_from(recipe.to_dict()) == recipe
-    other = recipe_from({"task": {}, "model": {"kind": "lsa", "num_heads": 2}})
+    assert read_spec(Recipe, recipe.to_dict()) == recipe
+    other = read_spec(Recipe, {"task": {}, "model": {"kind": "lsa", "num_heads": 2}})
     assert other.model == LSA(2)
 
 
@@ -146,4 +146,4 @@ def test_a_recipe_can_be_written_in_short_form():
 )
 def test_a_recipe_that_cannot_be_read_is_refused_in_one_line(data, line):
     with pytest.raises(IclearnError, match=line):
-        recipe_from(data)
+        read_spec(Recipe, data)

@@ -20,7 +20,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Record
 from iclearn.core.status import Status
 from iclearn.engines.simulate import simulate
-from iclearn.sweeps import SweepFolder, execute, make_plan, run_chunk, status
+from iclearn.sweeps import SweepFolder, make_plan, run_chunk, runners, status
 from iclearn.sweeps.runners import here
 from iclearn.theory.zhang2025 import saddle_losses
 
@@ -113,10 +113,10 @@ def test_finished_chunks_are_not_computed_again(tmp_path):
     assert run_chunk(str(folder.root), first) == "done"
     assert run_chunk(str(folder.root), first) == "already"
     entry = folder.entry(first)
-    execute.execute(folder, here)
+    runners.execute(folder, here)
     assert folder.entry(first) == entry
     stamps = {c.id: folder.entry(c.id) for c in plan.chunks}
-    execute.execute(folder, here)
+    runners.execute(folder, here)
     assert stamps == {c.id: folder.entry(c.id) for c in plan.chunks}
 
 
@@ -165,13 +165,13 @@ def hopeless(tmp_path) -> SweepFolder:
 
 def test_failures_are_tried_again_then_told_and_the_rest_is_done(hopeless):
     with pytest.raises(IclearnError, match="1 of 3 chunks failed, the first with: IsADirectoryError"):
-        execute.execute(hopeless, here, retries=2)
+        runners.execute(hopeless, here, retries=2)
     found = status(hopeless.root)
     assert (found.chunks_done, len(found.failed)) == (2, 1)
     (failed,) = found.failed
     assert len(hopeless.failures()[failed]) == 3, "one attempt and two more"
     (hopeless.data_path / "final_loss" / "c" / "1").rmdir()
-    execute.execute(hopeless, here)
+    runners.execute(hopeless, here)
     assert status(hopeless.root).complete
 
 
@@ -185,10 +185,10 @@ def test_an_interrupt_leaves_a_folder_that_goes_on(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute.execute(folder, here, progress=interrupted)
+        runners.execute(folder, here, progress=interrupted)
     assert status(folder.root).chunks_done == 2
     assert not folder.claims.active()
-    execute.execute(folder, here)
+    runners.execute(folder, here)
     assert status(folder.root).complete
 
 
@@ -196,8 +196,8 @@ def test_interrupted_workers_let_go_of_their_chunks(tmp_path):
     plan = make_plan(tiny(steps=4_000_000, record=Record(0, 2)), {"seed": {"range": 4}}, chunk=1, path="serial")
     folder = SweepFolder.create(tmp_path / "s", plan)
     code = f"""
-from iclearn.sweeps import SweepFolder, execute
-execute.execute(SweepFolder.open({str(folder.root)!r}), execute.processes(2))
+from iclearn.sweeps import SweepFolder, runners
+runners.execute(SweepFolder.open({str(folder.root)!r}), runners.processes(2))
 """
     sweeping = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     try:

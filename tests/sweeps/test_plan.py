@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from sweep_cases import AXES, REDUCE, tiny
 
 from iclearn.core.errors import IclearnError
+from iclearn.core.reader import coerce
 from iclearn.core.recipe import Init
 from iclearn.models import Attention
 from iclearn.models.lsa import LSA
 from iclearn.sweeps import Plan, Reduce, make_plan, read_axes
-from iclearn.sweeps.levels import zhang_levels
-from iclearn.sweeps.memory import chunk_limit
-from iclearn.sweeps.validate import bytes_a_run
-from iclearn.sweeps.values import coerce
+from iclearn.sweeps.compute import chunk_levels
+from iclearn.sweeps.validate import bytes_a_run, chunk_limit
 from iclearn.theory.zhang2025 import saddle_losses
 
 
@@ -44,7 +43,7 @@ def test_chunks_hold_every_point_once_and_no_more_than_the_limit(limit, seeds):
 def test_the_numbers_of_a_chunk_are_those_of_its_recipes(limit):
     found = plan(limit)
     for chunk in found.chunks[:: max(1, len(found.chunks) // 3)]:
-        group, numbers = found.group(chunk.box), found.numbers(chunk.box)
+        group, numbers = found.group(chunk.box), found.varying(chunk.box)
         for run, index in enumerate(found.indices(chunk.box)):
             changes = {
                 name: tuple(row.tolist()) if (row := column[run]).ndim else row.item()
@@ -113,7 +112,7 @@ def test_impossible_points_are_refused_before_anything_runs(base, axes, options,
 def test_theory_levels_follow_the_spectrum_of_each_run():
     found = plan(1000)
     chunk = found.chunks[0]
-    rows = zhang_levels(found.group(chunk.box), found.numbers(chunk.box), chunk.runs)
+    rows = chunk_levels(found.group(chunk.box), "zhang2025", found.varying(chunk.box), chunk.runs)
     for row, index in zip(rows, found.indices(chunk.box), strict=True):
         task = found.recipe(index).task
         np.testing.assert_array_equal(row, saddle_losses(task.covariance.values(2), 8))  # type: ignore[attr-defined]

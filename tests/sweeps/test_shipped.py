@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from iclearn.engines.reductions import crossings, sample_steps
-from iclearn.papers.phase_diagrams import Options, figure_of, paper_of, plan_of, plateaus, prior_gap
+from iclearn.papers.phase_diagrams import Options, figure_of, paper_of, plan_of, plateau_phases, prior_gap
 from iclearn.sweeps.api import make_plan
 from iclearn.theory.xie2025 import Law, best_loss, optimum
 from iclearn.theory.zhang2025 import drop_sequence, loss_of_progress, progress, read_weights, saddle_losses
@@ -55,29 +55,29 @@ def test_training_that_does_not_arrive_is_noticed():
 def made_up_crossings(long_at) -> xr.DataArray:
     """Crossing steps of runs that stay 1/init own units at the levels `long_at(rank)` and 5 elsewhere."""
     inits, decays, seeds = [0.01, 0.02, 0.04, 0.3], [0.5, 1.0], range(3)
-    table = np.zeros((len(inits), len(decays), len(plateaus.RANKS), len(seeds), 4))
+    table = np.zeros((len(inits), len(decays), len(plateau_phases.RANKS), len(seeds), 4))
     for i, init in enumerate(inits):
-        for j, values in enumerate(plateaus.spectra(np.array(decays))):
-            unit = 1 / (2 * plateaus.LR * plateaus.GAIN * values**2)
-            for k, rank in enumerate(plateaus.RANKS):
+        for j, values in enumerate(plateau_phases.spectra(np.array(decays))):
+            unit = 1 / (2 * plateau_phases.LR * plateau_phases.GAIN * values**2)
+            for k, rank in enumerate(plateau_phases.RANKS):
                 own = [1 / init if m in long_at(rank) else 5.0 for m in range(4)]
                 table[i, j, k] = np.cumsum(np.array(own) * unit)
-    coords = {"init": inits, "decay": decays, "rank": list(plateaus.RANKS), "seed": list(seeds)}
+    coords = {"init": inits, "decay": decays, "rank": list(plateau_phases.RANKS), "seed": list(seeds)}
     return xr.DataArray(table, {**coords, "crossing": range(4)}, (*coords, "crossing"))
 
 
 def test_stays_are_read_from_drop_to_drop_in_own_units():
-    own = plateaus.stays(made_up_crossings(lambda rank: range(0, 4, rank)))
+    own = plateau_phases.stays(made_up_crossings(lambda rank: range(0, 4, rank)))
     assert own.sel(init=0.01, rank=2).isel(decay=0, seed=0).values == pytest.approx([100, 5, 100, 5])
     assert own.sel(init=0.02, rank=3).isel(decay=1, seed=0).values == pytest.approx([50, 5, 5, 50])
 
 
 def test_plateaus_at_multiples_of_the_rank_reproduce_every_claim():
     data = dict.fromkeys(("crossing", "theory"), made_up_crossings(lambda rank: range(0, 4, rank)))
-    assert (plateaus.share(plateaus.stays(data["crossing"])).sel(init=0.01) == 1).all()
-    assert (plateaus.share(plateaus.stays(data["crossing"])).sel(init=0.3) == 0).all()
+    assert (plateau_phases.share(plateau_phases.stays(data["crossing"])).sel(init=0.01) == 1).all()
+    assert (plateau_phases.share(plateau_phases.stays(data["crossing"])).sel(init=0.3) == 0).all()
     assert set(verdicts("plateaus", data).values()) == {"reproduced"}
-    plt.close(plateaus.draw(data))
+    plt.close(plateau_phases.draw(data))
 
 
 def test_plateaus_elsewhere_are_noticed():
@@ -93,18 +93,18 @@ def test_theory_is_asked_for_the_very_weights_of_each_run():
         "model.rank": [1, 3],
     }
     kept = {"levels": "zhang2025", "samples": 300}
-    plan = make_plan(plateaus.base("small"), axes, 3, reduce=kept, chunk=24)
-    steps, table = sample_steps(plan.base.steps, 300), plateaus.predicted(plan, 2)["crossing_step"]
+    plan = make_plan(plateau_phases.base("small"), axes, 3, reduce=kept, chunk=24)
+    steps, table = sample_steps(plan.base.steps, 300), plateau_phases.predicted(plan, 2)["crossing_step"]
     assert table.shape == (2, 2, 2, 2, 4)
     for at in np.ndindex(2, 2, 2, 2):
         recipe = plan.recipe(at)
         weights = read_weights(recipe.model.initial(recipe.task, recipe.init, recipe.seed, "float64").weights())
-        drawn = plateaus.initial_weights(recipe, range(2))
+        drawn = plateau_phases.initial_weights(recipe, range(2))
         for name in ("value", "key", "query"):
             np.testing.assert_array_equal(getattr(drawn, name)[at[-1]], getattr(weights, name))
-        sizes = (recipe.task.covariance.values(4), plateaus.CONTEXT)
-        drops = drop_sequence(weights, *sizes, gain=plateaus.GAIN)
-        done = progress(2 * plateaus.LR * steps, drops, *sizes, gain=plateaus.GAIN)
+        sizes = (recipe.task.covariance.values(4), plateau_phases.CONTEXT)
+        drops = drop_sequence(weights, *sizes, gain=plateau_phases.GAIN)
+        done = progress(2 * plateau_phases.LR * steps, drops, *sizes, gain=plateau_phases.GAIN)
         alone = crossings(*map(jnp.asarray, (loss_of_progress(done, sizes[0], 31), steps, saddle_losses(*sizes))))
         np.testing.assert_allclose(table[at], alone, rtol=1e-9)
 
@@ -115,7 +115,7 @@ def test_slopes_are_those_of_power_laws_where_three_points_are_known():
     table = xr.DataArray(np.stack([3 / inits, inits**-0.5, 1 / inits]), {"decay": [0, 1, 2], "init": inits})
     table[1, 0] = np.nan
     table[2, 1:3] = np.nan
-    slopes = plateaus.slope_of_logs(table)
+    slopes = plateau_phases.slope_of_logs(table)
     assert slopes.values[:2] == pytest.approx([-1, -0.5])
     assert np.isnan(slopes.values[2]), "two points are no fit"
 
@@ -123,7 +123,7 @@ def test_slopes_are_those_of_power_laws_where_three_points_are_known():
 def test_runs_that_did_not_finish_are_left_out():
     crossing = made_up_crossings(lambda rank: range(0, 4, rank))
     crossing[{"seed": [0, 1], "crossing": 3, "decay": 0}] = np.nan
-    found = plateaus.share(plateaus.stays(crossing)).sel(init=0.01)
+    found = plateau_phases.share(plateau_phases.stays(crossing)).sel(init=0.01)
     assert found.isel(decay=0).isnull().all(), "most runs of the cell are unfinished"
     assert (found.isel(decay=1) == 1).all()
 

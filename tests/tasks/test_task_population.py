@@ -8,7 +8,7 @@ import pytest
 
 from iclearn.core.prompt import Batch
 from iclearn.tasks import Covariance, LinearRegression
-from iclearn.tasks.expectations import QuadraticForm, quadratic_form, wishart_sandwich
+from iclearn.tasks.expectations import KroneckerForm, quadratic_form, wishart_sandwich
 
 SIGMAS = 5
 PROMPTS = 12_000  # with dim 2 and context 4, shapes that other tests compile too
@@ -54,7 +54,7 @@ LAWS = {
 def test_the_quadratic_form_is_the_mean_over_drawn_prompts(name):
     """E[β β'], E[β_{i,o} y_t x_j] and E[y²], entry by entry, within SIGMAS standard errors of the sample means."""
     task, scale = LAWS[name], 0.5
-    form: QuadraticForm = quadratic_form(
+    form: KroneckerForm = quadratic_form(
         task.label_laws(1), task.covariance_matrix(1), jnp.asarray(float(task.context_len)), jnp.asarray(scale)
     )
     batch = task.replace(num_prompts=PROMPTS).source(1, jnp.float64).everything()

@@ -37,12 +37,9 @@ def run(argv: Sequence[str]) -> int:
 
     table = Table(Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created")
     for s in runs:
-        model, task = s.recipe["model"], s.recipe["task"]
-        softmax = " softmax" if model["softmax"] else ""
         table.add_row(
             s.run_id,
-            f"{model['family']}{softmax} H={model['num_heads']} R={model['rank']}",
-            f"D={task['dim']} N={task['context_len']} P={task['num_prompts'] or '∞'}",
+            *s.describe(),
             str(s.steps),
             f"{s.final_loss:.6f}",
             s.status,

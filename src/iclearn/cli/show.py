@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from .parsing import parse
+
+if TYPE_CHECKING:
+    from ..core.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -44,42 +47,38 @@ def run(argv: Sequence[str]) -> int:
         print(json.dumps(facts, indent=2, sort_keys=True))
         return 0
     from ..report.run_figure import run_figure, theory_levels
-    from ..report.style import figure_style, save_figure, show_figure
+    from ..report.style import save_figure, show_figure
 
     for name, value in facts_of(trace):
         print(f"{name:<10} {value}")
     levels = theory_levels(trace)
     if levels is not None:
-        print(f"{'theory':<10} L(M_m): {', '.join(f'{level:.4f}' for level in levels)}")
+        heights = zip(levels.names, levels.heights, strict=True)
+        print(f"{'theory':<10} {', '.join(f'{name.strip(chr(36))} {height:.4f}' for name, height in heights)}")
     if args.export is not None:
         print(f"curve written to {trace.export(args.export)}")
-    with figure_style():
-        figure = run_figure(trace, values=args.values)
-        if args.plot is not None:
-            print(f"figure written to {save_figure(figure, args.plot)}")
-        else:
-            written = show_figure(figure, Path(f"{trace.run_id}.png"))
-            if written is not None:
-                print(f"no display here: figure written to {written}")
+    figure = run_figure(trace, values=args.values)
+    if args.plot is not None:
+        print(f"figure written to {save_figure(figure, args.plot)}")
+    else:
+        written = show_figure(figure, Path(f"{trace.run_id}.png"))
+        if written is not None:
+            print(f"no display here: figure written to {written}")
     return 0
 
 
-def facts_of(trace) -> list[tuple[str, object]]:
-    recipe, made = trace.provenance["recipe"], trace.provenance
-    task, model, optimizer = recipe["task"], recipe["model"], recipe["optimizer"]
-    prompts = task["num_prompts"] if task["num_prompts"] is not None else "infinitely many"
-    rank = f", rank {model['rank']}" if "separate" in model["family"] or model["family"] == "conv" else ""
+def facts_of(trace: Trace) -> list[tuple[str, str]]:
+    """What there is to say of a run of any kind."""
+    recipe, made = trace.recipe, trace.provenance
+    stale = "" if trace.up_to_date else " (other numerics than today's: train again with --again)"
     return [
         ("run", trace.run_id),
         ("status", trace.sentence),
-        (
-            "loss",
-            f"{float(trace.loss[0]):.6f} at step 0, {trace.final_loss:.6f} at step {len(trace.loss) - 1}",
-        ),
-        ("task", f"dim {task['dim']}, context {task['context_len']}, prompts {prompts}"),
-        ("model", f"{model['family']}, heads {model['num_heads']}{rank}, normalize {model['normalize']}"),
-        ("optimizer", f"{optimizer['rule']}, lr {optimizer['lr']:g}, init {recipe['init']['scale']:g}"),
+        ("loss", f"{float(trace.loss[0]):.6f} at step 0, {trace.final_loss:.6f} at step {len(trace.loss) - 1}"),
+        ("task", recipe.task.describe()),
+        ("model", recipe.model.describe()),
+        ("optimizer", f"{recipe.optimizer.rule}, lr {recipe.optimizer.lr:g}, init {recipe.init.scale:g}"),
         ("engine", f"{made['engine']}, {made['dtype']}, seed {made['seed']}"),
-        ("made", f"{made['created']} by iclearn {made['iclearn']}, jax {made['jax']} on {made['device']}"),
+        ("made", f"{made['created']} by iclearn {made['iclearn']}, jax {made['jax']} on {made['device']}{stale}"),
         ("seconds", f"{made['wall_seconds']:.2f} in all, {made['compile_seconds']:.2f} compiling"),
     ]

@@ -15,20 +15,6 @@ from typing import Any
 
 import jax
 
-# Plateaus are flat and initializations as small as 1e-6: double precision is the default, and a float32
-# run is an explicit choice in the Recipe.
-jax.config.update("jax_enable_x64", True)
-
-# A GPU multiplies float32 matrices with ten bits of mantissa unless it is told not to: one product with the identity
-# would round initial weights by 5e-4. A user's own choice stands.
-if getattr(jax.config, "jax_default_matmul_precision", None) is None:
-    jax.config.update("jax_default_matmul_precision", "highest")
-
-# Our matrix products are tiny: trying out kernels for them costs a GPU program most of its time to compile, and gains
-# nothing. A user's own choice stands. (Read when the backend starts, with the first array.)
-if "xla_gpu_autotune_level" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
-
 CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
 
 
@@ -46,9 +32,64 @@ def compile_cache_dir() -> Path | None:
     return Path(base) / "iclearn" / "compiled"
 
 
-def _use_compile_cache() -> None:
-    folder = compile_cache_dir()
-    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None):
+@dataclass(frozen=True)
+class Settings:
+    """What iclearn has set in JAX.
+
+    Args:
+        x64: double precision is on: plateaus are flat and initial weights as small as 1e-6; a float32 run is an
+            explicit choice in the Recipe.
+        matmul_precision: ``highest``: a GPU multiplies float32 matrices with ten bits of mantissa unless it is told
+            not to, and would round initial weights by 5e-4.
+        compile_cache: folder in which compiled programs are kept between runs (None: nowhere).
+        gpu_autotuning: False: our matrix products are tiny, and trying out kernels for them costs a GPU program most of
+            its time to compile. Read when the backend starts, with the first array.
+    """
+
+    x64: bool
+    matmul_precision: str | None
+    compile_cache: str | None
+    gpu_autotuning: bool
+
+
+def configure(
+    *,
+    x64: bool | None = None,
+    matmul_precision: str | None = None,
+    compile_cache: bool | str | Path | None = None,
+) -> Settings:
+    """Say what importing iclearn's numerical modules sets in JAX, and change it.
+
+    Called without arguments it only reports. A choice that the user made before importing iclearn stands, but for
+    double precision, which is always switched on.
+
+    Args:
+        x64: switch double precision.
+        matmul_precision: JAX's default precision of matrix products.
+        compile_cache: False: keep no compiled programs; True: in the usual place; or a folder.
+
+    Returns:
+        The settings now in force.
+
+    >>> configure().x64
+    True
+    """
+    if x64 is not None:
+        jax.config.update("jax_enable_x64", x64)
+    if matmul_precision is not None:
+        jax.config.update("jax_default_matmul_precision", matmul_precision)
+    if compile_cache is False:
+        jax.config.update("jax_compilation_cache_dir", None)
+    elif compile_cache is not None:
+        _use_compile_cache(compile_cache_dir() if compile_cache is True else Path(compile_cache))
+    folder = getattr(jax.config, "jax_compilation_cache_dir", None)
+    precision = getattr(jax.config, "jax_default_matmul_precision", None)
+    tuned = "xla_gpu_autotune_level=0" not in os.environ.get("XLA_FLAGS", "")
+    return Settings(bool(jax.config.jax_enable_x64), precision, folder, tuned)  # type: ignore[attr-defined]
+
+
+def _use_compile_cache(folder: Path | None) -> None:
+    if folder is None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +102,18 @@ def _use_compile_cache() -> None:
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
-_use_compile_cache()
+def _set_up() -> None:
+    """What importing this module does, once."""
+    jax.config.update("jax_enable_x64", True)
+    if getattr(jax.config, "jax_default_matmul_precision", None) is None:
+        jax.config.update("jax_default_matmul_precision", "highest")
+    if "xla_gpu_autotune_level" not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
+    if not getattr(jax.config, "jax_compilation_cache_dir", None):
+        _use_compile_cache(compile_cache_dir())
+
+
+_set_up()
 
 
 @contextmanager

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
+from .checks import check_choice, check_int
 from .errors import IclearnError
+from .hashing import digest_arrays
+from .model import AbstractModelSpec
 from .spec import Spec
+from .task import AbstractTask
 
 EngineName = Literal["auto", "population", "moments", "samples"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
-
-
-def one_of(name: str, value: object, choices: object) -> None:
-    """Refuse a value outside a Literal, naming the choices."""
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise IclearnError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
-
-
-def whole(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise IclearnError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise IclearnError(f"{name} must be at least {least}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -41,13 +29,13 @@ class Optimizer(Spec, kind="optimizer"):
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("optimizer rule", self.rule, Rule)
+        check_choice("optimizer rule", self.rule, Rule)
         if not self.lr > 0:
             raise IclearnError(f"the learning rate must be positive, not {self.lr}")
         if not 0 <= self.momentum < 1:
             raise IclearnError(f"momentum must be in [0, 1), not {self.momentum}")
         if self.batch_size is not None:
-            whole("the batch size", self.batch_size, 1)
+            check_int("the batch size", self.batch_size, 1)
         if self.batch_size is not None and self.rule in ("gd", "flow"):
             raise IclearnError(f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam")
 
@@ -59,22 +47,22 @@ class Init(Spec, kind="init"):
     `zero_blocks`: the blocks that infinitely many prompts would leave at zero start there (the public code's choice).
     """
 
+    shorthand: ClassVar[str] = "scale"
+
     scale: float = 0.01
     scheme: Literal["per_head", "stacked", "given"] = "per_head"
     zero_blocks: bool = True
     digest: str = ""
 
     def __post_init__(self) -> None:
-        one_of("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
+        check_choice("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
         if not self.scale >= 0:
             raise IclearnError(f"the init scale must not be negative, not {self.scale}")
 
     @staticmethod
     def given(weights: Mapping[str, Any]) -> Init:
         """The init of a run that starts from these arrays: their digest makes it another recipe than other arrays."""
-        from .prompt import weights_digest
-
-        return Init(scheme="given", digest=weights_digest(weights))
+        return Init(scheme="given", digest=digest_arrays(sorted(weights.items())))
 
 
 @dataclass(frozen=True)
@@ -96,11 +84,26 @@ class Record(Spec, kind="record"):
 class Recipe(Spec, kind="recipe"):
     """One experiment, whole: everything that changes the numbers is here, and nothing else.
 
-    `task` and `model` are specs from `iclearn.tasks` and `iclearn.models`.
+    Args:
+        task: the distribution of prompts.
+        model: what is trained.
+        init: how its weights begin.
+        optimizer: how they move.
+        steps: updates.
+        engine: how the loss is obtained (``auto``: exactly, where that is possible).
+        seed: the root of every random number.
+        record: what is kept.
+        dtype: precision of the training.
+
+    >>> import iclearn as icl
+    >>> icl.Recipe(task=icl.LinearRegression(dim=2), model=icl.Attention("separate", num_heads=3), steps=100)
+    Recipe(task=LinearRegression(dim=2), model=Attention(family='separate', num_heads=3), steps=100)
     """
 
-    task: Spec
-    model: Spec
+    former_names: ClassVar[dict[str, str]] = {"optimiser": "optimizer"}
+
+    task: AbstractTask
+    model: AbstractModelSpec
     init: Init = field(default_factory=Init)
     optimizer: Optimizer = field(default_factory=Optimizer)
     steps: int = 6001
@@ -109,10 +112,21 @@ class Recipe(Spec, kind="recipe"):
     record: Record = field(default_factory=Record)
     dtype: Literal["float64", "float32"] = "float64"
 
+    def traceable_fields(self) -> frozenset[str]:
+        """Fields, by dotted path, that change numbers and neither shapes nor the program."""
+        own = ("seed", "init.scale", "optimizer.lr", "optimizer.momentum", "optimizer.weight_decay")
+        return frozenset({*own, *(f"task.{name}" for name in self.task.traceable_fields())})
+
+    def describe(self) -> str:
+        return f"{self.model.describe()} on {self.task.describe()}, {self.steps} steps"
+
     def __post_init__(self) -> None:
-        one_of("engine", self.engine, EngineName)
-        one_of("dtype", self.dtype, Literal["float64", "float32"])
-        whole("steps", self.steps, 1)
-        whole("the seed", self.seed, 0)
+        for name, cls in (("task", AbstractTask), ("model", AbstractModelSpec)):
+            if not isinstance(getattr(self, name), cls):
+                raise IclearnError(f"a recipe's {name} must be a {name}, not {type(getattr(self, name)).__name__}")
+        check_choice("engine", self.engine, EngineName)
+        check_choice("dtype", self.dtype, Literal["float64", "float32"])
+        check_int("steps", self.steps, 1)
+        check_int("the seed", self.seed, 0)
         if self.seed >= 2**63:
             raise IclearnError(f"the seed must be below 2^63, not {self.seed}")

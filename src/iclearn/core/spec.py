@@ -8,32 +8,54 @@ import hashlib
 import json
 import math
 import numbers
+from abc import ABC
 from typing import Any, ClassVar, TypeVar
 
 from .errors import IclearnError
+from .registry import SPECS
 
-_KINDS: dict[str, type[Spec]] = {}
-_SpecT = TypeVar("_SpecT", bound="Spec")
+SpecT = TypeVar("SpecT", bound="Spec")
 
 
 @dataclasses.dataclass(frozen=True)
-class Spec:
+class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python then enforces them)
     """A frozen dataclass of plain values and other specs, with a canonical JSON form and a hash of it.
 
     A subclass names its kind once (``class Covariance(Spec, kind="covariance")``); that name is what the
-    JSON holds, so classes may be renamed and files still load.
+    JSON holds, so classes may be renamed and files still load. It prints what differs from its defaults.
     """
 
     kind: ClassVar[str] = ""
+    shorthand: ClassVar[str] = ""  # the field that a bare number or word in its place means
+    former_names: ClassVar[dict[str, str]] = {}  # fields as earlier formats spell them → as they are called now
 
     def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.__repr__ = Spec.__repr__  # dataclasses would write one with every field
         if kind is not None:
-            other = _KINDS.get(kind)
+            other = SPECS.registered(kind)
             if other is not None and other.__qualname__ != cls.__qualname__:
                 raise TypeError(f"two specs call themselves {kind!r}: {other} and {cls}")
+            SPECS.register(kind, cls)
             cls.kind = kind
-            _KINDS[kind] = cls
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.changed_fields().items())})"
+
+    def changed_fields(self) -> dict[str, Any]:
+        """The fields whose values are not their defaults, in order."""
+        found = {}
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+            if default is dataclasses.MISSING or not _same(value, default):
+                found[f.name] = value
+        return found
+
+    def describe(self) -> str:
+        """One line for listings: the kind, and what differs from the defaults."""
+        told = ", ".join(f"{n}={v.describe() if isinstance(v, Spec) else v}" for n, v in self.changed_fields().items())
+        return f"{self.kind} {told}".strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, with the kind of every spec under ``kind``."""
@@ -44,6 +66,7 @@ class Spec:
         return {"kind": self.kind, **fields}
 
     def to_json(self, *, indent: int | None = None) -> str:
+        """The canonical JSON text: keys in order, every default written out."""
         return json.dumps(self.to_dict(), sort_keys=True, indent=indent, allow_nan=False)
 
     @property
@@ -51,7 +74,7 @@ class Spec:
         """SHA-256 of the canonical JSON: equal specs have equal hashes, on every machine."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
-    def replace(self: _SpecT, **changes: Any) -> _SpecT:
+    def replace(self: SpecT, **changes: Any) -> SpecT:
         """A copy with some fields changed; ``a__b=...`` reaches into the spec in field ``a``."""
         direct: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
@@ -70,7 +93,7 @@ class Spec:
             direct[head] = direct.get(head, getattr(self, head)).replace(**inner)
         return dataclasses.replace(self, **direct)
 
-    def unchecked(self: _SpecT, **changes: Any) -> _SpecT:
+    def unchecked(self: SpecT, **changes: Any) -> SpecT:
         """As `replace`, without the checks of construction: for traced numbers, which cannot be looked at.
 
         The values that will take their place must have been checked in specs of their own.
@@ -81,18 +104,31 @@ class Spec:
             object.__setattr__(new, head, getattr(new, head).unchecked(**{rest: value}) if rest else value)
         return new
 
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> Any:
-        """The spec that `to_dict` wrote. Unknown kinds and fields are errors, never ignored."""
-        return _decode(data)
+    @classmethod
+    def from_dict(cls: type[SpecT], data: Any) -> SpecT:
+        """The spec of this class that a table describes, in full as `to_dict` writes it or in short form.
 
-    @staticmethod
-    def from_json(text: str) -> Any:
+        Unknown kinds and fields are errors, never ignored. Fields of earlier formats are understood.
+        """
+        from .reader import read_spec
+
+        return read_spec(cls, data)
+
+    @classmethod
+    def from_json(cls: type[SpecT], text: str) -> SpecT:
+        """The spec of this class that a JSON text describes."""
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise IclearnError(f"not JSON: {error}") from None
-        return _decode(data)
+        return cls.from_dict(data)
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return bool(value == default)
+    except Exception:  # arrays, while a recipe is traced
+        return False
 
 
 def _encode(value: Any, name: str, as_float: bool) -> Any:
@@ -110,26 +146,3 @@ def _encode(value: Any, name: str, as_float: bool) -> Any:
             raise IclearnError(f"{name} must be a finite number, not {float(value)}")
         return float(value) + 0.0  # no negative zero
     raise TypeError(f"a spec holds plain values only, not {type(value).__name__}: {value!r}")
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_decode(v) for v in value)
-    if not isinstance(value, dict):
-        return value
-    kind = value.get("kind")
-    if kind not in _KINDS:
-        raise IclearnError(f"unknown kind {kind!r} in JSON; known are {', '.join(sorted(_KINDS))}")
-    cls = _KINDS[kind]
-    fields = {name: _decode(v) for name, v in value.items() if name != "kind"}
-    known = {f.name for f in dataclasses.fields(cls)}
-    if unknown := sorted(set(fields) - known):
-        raise IclearnError(f"{kind} has no field {unknown[0]!r}; its fields are {', '.join(sorted(known))}")
-    missing = [
-        f.name
-        for f in dataclasses.fields(cls)
-        if f.name not in fields and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise IclearnError(f"{kind} in JSON lacks its field {missing[0]!r}")
-    return cls(**fields)

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 import json
-import os
-import shutil
-import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .atomic import new_file, new_folder
 from .errors import IclearnError
+from .model import AbstractModel
+from .provenance import numerics, numerics_of
+from .recipe import Recipe
 from .status import Status
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # 1: British spellings in the recipe, no version of the numerics
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
-    """One run. `data` has these names and axes; theory predicts under the same ones.
+    """One run. `data` is an `xarray.Dataset` with these names and axes; theory predicts under the same ones.
 
     ==================  =========================  ==========================================================
     ``loss``            (step)                     training loss before each update
@@ -31,6 +39,7 @@ class Trace:
     ``record``          (record)                   the step numbers at which weights were recorded
     ``covariance``      (input, key_input)         Λ of the inputs, where it is known
     ``loss_minimum``    ()                         least training loss any weights could reach, where it is known
+    ``optimizer_<i>``   (…)                        what momentum or Adam remembered at the end, to go on from there
     ==================  =========================  ==========================================================
     """
 
@@ -47,12 +56,24 @@ class Trace:
         """The first 12 digits of the recipe's hash: how a stored run is called."""
         return self.provenance["recipe_hash"][:12]
 
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipe this run came from."""
+        return Recipe.from_dict(self.provenance["recipe"])
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the code of today made these numbers (`core.provenance.numerics`)."""
+        return numerics_of(self.provenance) == numerics()
+
     @property
     def loss(self) -> xr.DataArray:
+        """The training loss before each update, over ``step``."""
         return self.data["loss"]
 
     @property
     def final_loss(self) -> float:
+        """The last recorded training loss."""
         return float(self.data["loss"][-1])
 
     @property
@@ -64,8 +85,59 @@ class Trace:
 
     def weights(self, record: int = -1) -> dict[str, Any]:
         """Weight arrays at one record, named as the model names them."""
+        return {name: path[record] for name, path in self.weight_paths().items()}
+
+    def weight_paths(self) -> dict[str, np.ndarray]:
+        """Weight arrays at all records, named as the model names them, the first axis being ``record``."""
         names = [str(n) for n in self.data.data_vars if str(n).startswith("weight_")]
-        return {n.removeprefix("weight_"): self.data[n].isel(record=record).values for n in names}
+        return {n.removeprefix("weight_"): self.data[n].values for n in names}
+
+    def model(self, step: int | None = None) -> AbstractModel:
+        """The model as it was at a step: a pytree with `predict(prompt)` (None: after the last step).
+
+        Args:
+            step: the recorded step nearest to it is taken; `data.record` lists them.
+        """
+        if "record" not in self.data:
+            raise IclearnError("this run recorded no weights: train with record=Record(weights=…) above 0")
+        steps = self.data["record"].values
+        index = -1 if step is None else int(np.argmin(np.abs(steps - step)))
+        return self.recipe.model.rebuild(self.recipe.task.dim, self.weights(index))
+
+    def continue_(self, steps: int, **given: Any) -> Trace:
+        """Train `steps` further steps and return the Trace of the whole, longer run.
+
+        It is the run that `recipe.replace(steps=…)` would have been from the start, its first part not trained again.
+
+        Args:
+            steps: further updates.
+            given: ``dataset`` and ``weights`` where the recipe needs them, ``progress``.
+        """
+        return _door("engines.simulate").continue_training(self, steps, **given)
+
+    def plot(self, *, theory: bool = False, values: bool = False) -> Figure:
+        """The loss, the levels of the theory that covers the run, and test losses, as a matplotlib figure.
+
+        Args:
+            theory: lay the predicted loss over it.
+            values: a second panel with the value weights of the heads.
+        """
+        return _door("report.run_figure").run_figure(self, theory=theory, values=values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trace) and self.equals(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "run": self.run_id,
+            "recipe": repr(self.recipe),
+            "status": f"{self.sentence}; final loss {self.final_loss:.6g}",
+            "engine": f"{self.provenance['engine']}, {self.provenance.get('wall_seconds', 0):.2f} s",
+        }
+        table = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table>{table}</table>{_door('report.run_figure').run_svg(self)}"
 
     def _attributed(self) -> xr.Dataset:
         return self.data.assign_attrs(
@@ -82,24 +154,13 @@ class Trace:
 
     def save(self, path: str | Path) -> Path:
         """Write as a Zarr folder. Nothing half-written is ever seen under `path`."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with new_folder(path) as temporary:
             self._attributed().to_zarr(temporary, mode="w", consolidated=False)
-            if path.exists():
-                retired = temporary.with_suffix(".old")
-                os.rename(path, retired)
-                os.rename(temporary, path)
-                shutil.rmtree(retired)
-            else:
-                os.rename(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        return path
+        return Path(path)
 
     @staticmethod
     def load(path: str | Path) -> Trace:
+        """The run that `save` wrote, in this format or an earlier one."""
         import xarray as xr
 
         path = Path(path)
@@ -111,8 +172,9 @@ class Trace:
             found = attrs.pop("iclearn_format")
         except Exception as error:
             raise IclearnError(f"{path} is not a stored run: {type(error).__name__}: {error}".split("\n")[0]) from None
-        if found != FORMAT:
-            raise IclearnError(f"{path} has format {found}; this version of iclearn reads format {FORMAT}")
+        if found not in READABLE:
+            readable = " and ".join(map(str, READABLE))
+            raise IclearnError(f"{path} has format {found}; this version of iclearn reads formats {readable}")
         status = Status[attrs.pop("status").upper()]
         step, provenance = int(attrs.pop("status_step")), json.loads(attrs.pop("provenance"))
         return Trace(data, status, step, provenance)
@@ -122,33 +184,25 @@ class Trace:
 
         The .txt holds one loss a line, or with test sets three columns: train, in-weight, in-context.
         """
-        import numpy as np
-
         path = Path(path)
         columns = [("loss", self.data["loss"].values)]
         if "test_loss" in self.data:
             columns += [(str(t), self.data["test_loss"].sel(test_set=t).values) for t in self.data["test_set"].values]
         if path.suffix not in (".csv", ".nc", ".txt"):
             raise IclearnError(f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-        try:
+        with new_file(path) as temporary:
             if path.suffix == ".nc":
                 self._attributed().to_netcdf(temporary, engine="scipy")
             elif path.suffix == ".csv":
                 table = np.column_stack([self.data["step"].values, *(c for _, c in columns)])
                 header = ",".join(["step", *(name for name, _ in columns)])
-                np.savetxt(
-                    temporary,
-                    table,
-                    delimiter=",",
-                    header=header,
-                    comments="",
-                    fmt=["%d"] + ["%.17g"] * len(columns),
-                )
+                formats = ["%d"] + ["%.17g"] * len(columns)
+                np.savetxt(temporary, table, delimiter=",", header=header, comments="", fmt=formats)
             else:
                 np.savetxt(temporary, np.column_stack([c for _, c in columns]), fmt="%.18e")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
         return path
+
+
+def _door(module: str) -> Any:
+    """A layer above, for the few methods that are conveniences over it; imported when they are called."""
+    return importlib.import_module(f"iclearn.{module}")

@@ -1,21 +1,21 @@
 """How the training loss is obtained, and the one loop that follows its gradient."""
 
+from ..core.forms import Moments
 from .base import AbstractEngine
 from .build import Setup, prepare
-from .moments import Moments, MomentsEngine, stream_moments
-from .population import PopulationEngine
+from .quadratic import QuadraticEngine, stream_moments
 from .samples import FreshEngine, SamplesEngine
-from .simulate import simulate
+from .simulate import simulate, simulate_many
 
 __all__ = [
     "AbstractEngine",
     "FreshEngine",
     "Moments",
-    "MomentsEngine",
-    "PopulationEngine",
+    "QuadraticEngine",
     "SamplesEngine",
     "Setup",
     "prepare",
     "simulate",
+    "simulate_many",
     "stream_moments",
 ]

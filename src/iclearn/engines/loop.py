@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from ..models.base import AbstractModel
+from ..core.model import AbstractModel
 from .base import AbstractEngine
 from .optimizers import Hyper
 

@@ -10,23 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ..core.errors import IclearnError
+from ..core.model import AbstractModel, mean_loss
 from ..core.prompt import Batch, FeatureBatch
 from ..core.rng import stream
 from ..core.sharding import spread_prompts
-from ..models.base import AbstractFeatureModel, AbstractModel
-from ..tasks.base import AbstractTask
+from ..core.task import AbstractTask
 from .base import AbstractEngine
-
-
-def batch_loss(model: AbstractModel, batch: Batch | FeatureBatch) -> Float[Array, ""]:
-    """Weighted mean over prompts of the squared error, a mean over outputs in the batch's unit."""
-    if isinstance(batch, FeatureBatch):
-        if not isinstance(model, AbstractFeatureModel):
-            raise IclearnError(f"{type(model).__name__} cannot read ready-made features")
-        predictions, unit = batch.features @ model.coefficients(), 1.0
-    else:
-        predictions, unit = jax.vmap(model.predict)(batch.prompt), batch.unit
-    return unit * jnp.sum(batch.weight * jnp.mean((batch.target - predictions) ** 2, -1))
 
 
 class SamplesEngine(AbstractEngine[AbstractModel]):
@@ -43,14 +32,14 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         if self.batch_size is None:
-            return batch_loss(model, self.train)
+            return mean_loss(model, self.train)
         rows = jax.random.randint(key, (self.batch_size,), 0, self.num_prompts)
         chosen = jax.tree.map(lambda a: a[rows], self.train)
         weight = chosen.weight * (self.num_prompts / self.batch_size)
-        return batch_loss(model, eqx.tree_at(lambda b: b.weight, chosen, weight))
+        return mean_loss(model, eqx.tree_at(lambda b: b.weight, chosen, weight))
 
     def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
-        losses = [batch_loss(model, test) for test in self.tests]
+        losses = [mean_loss(model, test) for test in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), self.train.target.dtype)
 
     def minimum(self) -> float | None:
@@ -60,12 +49,12 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
 class FreshEngine(AbstractEngine[AbstractModel]):
     """New prompts at every step, drawn inside the compiled loop and never stored.
 
-    `numbers` are the fields of the task that are only numbers: tasks that differ in them share a program.
+    `parameters` are the fields of the task that are only numbers: tasks that differ in them share a program.
     """
 
     tests: tuple[Batch | FeatureBatch, ...]
     seed: Array
-    numbers: dict[str, Array]
+    parameters: dict[str, Array]
     task: AbstractTask = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
@@ -75,11 +64,11 @@ class FreshEngine(AbstractEngine[AbstractModel]):
         return True
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
-        task = self.task.unchecked(**self.numbers)
-        return batch_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
+        task = self.task.unchecked(**self.parameters)
+        return mean_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
 
     def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
-        losses = [batch_loss(model, test) for test in self.tests]
+        losses = [mean_loss(model, test) for test in self.tests]
         return jnp.stack(losses) if losses else jnp.zeros((0,), self.dtype)
 
     def minimum(self) -> float | None:
@@ -95,9 +84,9 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
                 "fresh prompts at every step need a batch size; without one, give a number of prompts or "
                 "choose a model with a closed-form population loss"
             )
-        numbers = task.numbers()
-        blank = task.unchecked(**dict.fromkeys(numbers, 0.0))  # what a program must not depend on
-        traced = {name: jnp.asarray(value, jnp.float64) for name, value in numbers.items()}
+        parameters = task.fresh_parameters()
+        blank = task.unchecked(**dict.fromkeys(parameters, 0.0))  # what a program must not depend on
+        traced = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
         return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
     contexts = task.context_len if task.prefixes else 0
     train = task.source(seed, dtype).everything(contexts)

@@ -1,10 +1,15 @@
-"""`simulate`: a Recipe in, a Trace out. Chunks of the loop, with progress, checkpoints and checks between them."""
+"""`simulate` and `simulate_many`: recipes in, Traces out.
+
+One host loop drives chunks of the compiled loop for one run or for many side by side; between chunks it looks at the
+losses, shows progress and keeps checkpoints.
+"""
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,19 +17,48 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
-from .. import __version__
+from ..core.checks import check_int
+from ..core.dataset import Dataset
+from ..core.errors import IclearnError
 from ..core.jax_settings import compile_meter, small_work
-from ..core.prompt import Dataset
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
-from .build import Setup, prepare
-from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, State, advance, advance_flow, initial_state
+from .batch.inputs import RunInputs, program_of, run_inputs, stack_runs
+from .build import EXACT, Setup, prepare
+from .finish import Log, diverged, finished_trace
+from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, initial_state
 from .optimizers import Hyper
-from .reductions import BLOW_UP, CONVERGED
 from .samples import step_key
+
+
+@dataclass(eq=False)
+class RunCount:
+    """How many runs were trained."""
+
+    count: int = 0
+
+
+_counters: ContextVar[tuple[RunCount, ...]] = ContextVar("counters", default=())
+
+
+@contextmanager
+def counted_runs() -> Iterator[RunCount]:
+    """Count the runs that are trained inside the block, in this thread."""
+    counter = RunCount()
+    token = _counters.set((*_counters.get(), counter))
+    try:
+        yield counter
+    finally:
+        _counters.reset(token)
+
+
+def count_runs(number: int) -> None:
+    """Note that so many runs were trained."""
+    for counter in _counters.get():
+        counter.count += number
+
 
 CHUNK_SECONDS = 0.5  # aimed time between two looks at a run
 
@@ -40,24 +74,6 @@ class Checkpointer(Protocol):
     def due(self) -> bool: ...
 
 
-@dataclass
-class Log:
-    """Everything recorded so far."""
-
-    loss: list[np.ndarray] = field(default_factory=list)
-    test_loss: list[np.ndarray] = field(default_factory=list)
-    records: list[np.ndarray] = field(default_factory=list)
-    weights: dict[str, list[np.ndarray]] = field(default_factory=dict)
-
-    def joined(self) -> dict[str, np.ndarray]:
-        arrays = {
-            "loss": np.concatenate(self.loss),
-            "test_loss": np.concatenate(self.test_loss),
-            "records": np.concatenate(self.records),
-        }
-        return arrays | {f"weight_{n}": np.concatenate(parts) for n, parts in self.weights.items()}
-
-
 def simulate(
     recipe: Recipe,
     *,
@@ -69,33 +85,84 @@ def simulate(
     """Train as the recipe says and return the Trace. A run that diverges returns too, with that status.
 
     Args:
+        recipe: the experiment.
         dataset: the arrays a `GivenData` task describes.
         weights: the arrays an ``init`` of scheme ``given`` describes.
         progress: called between chunks with (step, steps, loss).
         checkpoint: keeps a long run's state, and gives it back when the same recipe starts again.
+
+    Returns:
+        The `Trace`: loss at every step, weights at recorded steps, status, provenance.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> trace = icl.simulate(icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), steps=50))
+    >>> trace.loss.sizes["step"], trace.provenance["engine"]
+    (50, 'population')
     """
     begin = time.perf_counter()
-    identity = {"recipe": recipe.to_dict(), "recipe_hash": recipe.hash}  # refuses what cannot be written, at once
+    recipe.to_json()  # refuses what cannot be written, at once
     with compile_meter() as compiling:
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds = time.perf_counter() - begin
-        if setup.engine_name == "samples":
-            device = jax.devices()[0]
-            state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
-        else:
+        if setup.engine_name in EXACT:
             with small_work() as device:
-                setup = _moved(setup, device)
-                state, log, spent, bad_step = _run(recipe, setup, progress, checkpoint)
-    times = {
-        "wall_seconds": time.perf_counter() - begin + spent,
+                run = _OneRun(recipe, _moved(setup, device))
+                _drive([recipe], run, progress=progress, checkpoint=checkpoint)
+        else:
+            device, run = jax.devices()[0], _OneRun(recipe, setup)
+            _drive([recipe], run, progress=progress, checkpoint=checkpoint)
+    facts = {
+        "wall_seconds": time.perf_counter() - begin + run.spent,
         "setup_seconds": setup_seconds,
         "compile_seconds": compiling.seconds,
         "programs_compiled": compiling.programs,
         "compile_cache_hits": compiling.cache_hits,
+        "device": str(device.device_kind),
+        "platform": device.platform,
     }
-    places = {"device": str(device.device_kind), "platform": device.platform}
-    return finished_trace(recipe, setup, log, state, bad_step, {**identity, **times, **places})
+    return finished_trace(recipe, run.setup, run.logs[0], run.state, run.bad_steps[0], facts)
+
+
+def continue_training(trace: Trace, steps: int, **given: Any) -> Trace:
+    """`simulate` of the run with `steps` more steps, started from where `trace` ended."""
+    check_int("the number of further steps", steps, 1)
+    if trace.status is Status.DIVERGED:
+        raise IclearnError(f"this run {trace.sentence}: there is nothing to go on from")
+    if "record" not in trace.data:
+        raise IclearnError("this run recorded no weights to go on from: train with record=Record(weights=…) above 0")
+    recipe = trace.recipe
+    longer = recipe.replace(steps=recipe.steps + steps)
+    records = trace.data["record"].values
+    before = records < recipe.steps  # the last record is made again, by the first step that follows
+    saved = {
+        "loss": trace.loss.values,
+        "test_loss": trace.data["test_loss"].values if "test_loss" in trace.data else np.zeros((recipe.steps, 0)),
+        "records": records[before],
+        "seconds": np.asarray(trace.provenance.get("wall_seconds", 0.0)),
+        **{f"weight_{name}": path[before] for name, path in trace.weight_paths().items()},
+    }
+    memory = [trace.data[f"optimizer_{i}"].values for i in range(len(trace.data)) if f"optimizer_{i}" in trace.data]
+    leaves = [*trace.weights(-1).values(), *memory, np.asarray(recipe.steps)]
+    saved |= {f"state_{i}": leaf for i, leaf in enumerate(leaves)}
+    return simulate(longer, checkpoint=_Once(saved), **given)
+
+
+@dataclass
+class _Once:
+    """A checkpoint that is given back once and never written."""
+
+    saved: dict[str, np.ndarray]
+
+    def load(self) -> dict[str, np.ndarray]:
+        return self.saved
+
+    def save(self, arrays: dict[str, np.ndarray]) -> None:
+        raise AssertionError
+
+    def due(self) -> bool:
+        return False
 
 
 def _moved(setup: Setup, device: Any) -> Setup:
@@ -106,88 +173,71 @@ def _moved(setup: Setup, device: Any) -> Setup:
     return eqx.combine(jax.device_put(arrays, device), rest)
 
 
-def finished_trace(
-    recipe: Recipe, setup: Setup, log: Log, state: State, bad_step: int | None, facts: dict[str, Any]
-) -> Trace:
-    """The Trace of a run that has ended; `facts` (its identity and times) go into the provenance."""
-    arrays = log.joined()
-    least = setup.engine.minimum()
-    minimum = None if least is None else float(least)
-    status, status_step = _judge(arrays["loss"], bad_step, minimum)
-    provenance = {
-        "engine": setup.engine_name,
-        "iclearn": __version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "device": str(jax.devices()[0].device_kind),
-        "platform": jax.default_backend(),
-        "dtype": recipe.dtype,
-        "seed": recipe.seed,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        **facts,
-    }
-    return Trace(_label(recipe, setup, arrays, state, minimum, bad_step), status, status_step, provenance)
+@dataclass
+class _Runs:
+    """What the host loop drives: `advance` trains all runs to `stop` and returns arrays with a leading axis of runs."""
+
+    logs: list[Log]
+    bad_steps: list[int | None] = field(init=False)
+    spent: float = 0.0  # seconds before a resume
+
+    def __post_init__(self) -> None:
+        self.bad_steps = [None] * len(self.logs)
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        raise NotImplementedError
+
+    def load(self, saved: dict[str, np.ndarray]) -> int:
+        raise NotImplementedError
+
+    def freeze(self, seconds: float) -> dict[str, np.ndarray]:
+        raise NotImplementedError
 
 
-def _run(
-    recipe: Recipe, setup: Setup, progress: Progress | None, checkpoint: Checkpointer | None
-) -> tuple[State, Log, float, int | None]:
-    """All chunks; the state reached, the log, seconds spent before a resume, and the step of a divergence."""
-    flow = recipe.optimizer.rule == "flow"
-    hyper = Hyper.of(recipe.optimizer, recipe.dtype)
-    state = initial_state(setup.model, hyper)
-    key = step_key(recipe.seed)
-    every = min(STEP_SLOTS, max(1, -(-recipe.steps // recipe.record.candidates)))
+def _drive(
+    recipes: Sequence[Recipe],
+    runs: _Runs,
+    *,
+    progress: Progress | None = None,
+    checkpoint: Checkpointer | None = None,
+) -> None:
+    """The host loop: chunks of about half a second until all steps are done or every run has diverged."""
+    count_runs(len(recipes))
+    steps, flow = recipes[0].steps, recipes[0].optimizer.rule == "flow"
+    every = min(STEP_SLOTS, max(1, -(-steps // recipes[0].record.candidates)))
     if flow:  # records must fall on the points a call returns
         every = next(e for e in range(min(every, FLOW_STEPS), FLOW_STEPS + 1) if FLOW_STEPS % e == 0)
-    log, spent, begin = Log(), 0.0, time.perf_counter()
-    saved = checkpoint.load() if checkpoint is not None else None
-    if saved is not None:
-        state, log, spent = _restore(saved, state)
     length, limit = every, min(STEP_SLOTS // every, RECORD_SLOTS) * every
-    done = int(state.step)
-    bad_step: int | None = None
-    while done < recipe.steps:
+    saved = checkpoint.load() if checkpoint is not None else None
+    done = 0 if saved is None else runs.load(saved)
+    begin = time.perf_counter()
+    while done < steps and None in runs.bad_steps:
         tick = time.perf_counter()
-        if flow:
-            stop = min(done + FLOW_STEPS, recipe.steps)
-            state, chunk = advance_flow(setup.engine, state, hyper, key)
-        else:
-            stop = min(done + length, recipe.steps)
-            state, chunk = advance(setup.engine, state, hyper, key, jnp.asarray(stop), jnp.asarray(every))
-        count = stop - done
-        loss = np.asarray(chunk.loss)[:count]
+        stop = min(done + (FLOW_STEPS if flow else length), steps)
+        chunk = runs.advance(done, stop, every)
         seconds = time.perf_counter() - tick
-        log.loss.append(loss)
-        log.test_loss.append(np.asarray(chunk.test_loss)[:count])
-        records = np.arange(done, stop, every)
-        log.records.append(records)
+        count, records = stop - done, np.arange(done, stop, every)
         stride = every if flow else 1
-        for name, path in chunk.weights.items():
-            log.weights.setdefault(name, []).append(np.asarray(path)[: len(records) * stride : stride])
-        if flow and count < FLOW_STEPS:  # the last call went beyond the last step
-            ends = {name: np.asarray(path)[count] for name, path in chunk.weights.items()}
-            state = eqx.tree_at(lambda s, names=tuple(ends): [getattr(s.model, n) for n in names], state,
-                                [jnp.asarray(end) for end in ends.values()])  # fmt: skip
-        bad = diverged(loss, float(log.loss[0][0]))
-        if bad.any():
-            bad_step = done + int(np.argmax(bad))
-            break
+        for i, log in enumerate(runs.logs):
+            if runs.bad_steps[i] is not None:
+                continue
+            loss = np.asarray(chunk.loss[i])[:count]
+            log.loss.append(loss)
+            log.test_loss.append(np.asarray(chunk.test_loss[i])[:count])
+            log.records.append(records)
+            for name, path in chunk.weights.items():
+                log.weights.setdefault(name, []).append(np.asarray(path[i])[: len(records) * stride : stride])
+            bad = diverged(loss, float(log.loss[0][0]))
+            if bad.any():
+                runs.bad_steps[i] = done + int(np.argmax(bad))
         done = stop
-        if not flow:
-            length = next_length(count, seconds, every, limit)
+        if None not in runs.bad_steps:
+            break
+        length = next_length(count, seconds, every, limit)
         if progress is not None:
-            progress(done, recipe.steps, float(loss[-1]))
-        if checkpoint is not None and done < recipe.steps and checkpoint.due():
-            checkpoint.save(_freeze(state, log, spent + time.perf_counter() - begin))
-    return state, log, spent, bad_step
-
-
-def diverged(loss: np.ndarray, first: float) -> np.ndarray:
-    """Which of these losses are no fluctuation any more."""
-    return ~np.isfinite(loss) | (loss > BLOW_UP * max(first, 1e-300))
+            progress(done, steps, float(runs.logs[0].loss[-1][-1]))
+        if checkpoint is not None and done < steps and checkpoint.due():
+            checkpoint.save(runs.freeze(time.perf_counter() - begin))
 
 
 def next_length(count: int, seconds: float, every: int, limit: int) -> int:
@@ -196,83 +246,117 @@ def next_length(count: int, seconds: float, every: int, limit: int) -> int:
     return max(every, min(limit, int(min(faster, 8 * count)) // every * every))
 
 
-def _freeze(state: State, log: Log, seconds: float) -> dict[str, np.ndarray]:
-    leaves = jax.tree.leaves(eqx.filter(state, eqx.is_array))
-    return {
-        **log.joined(),
-        **{f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)},
-        "seconds": np.asarray(seconds),
-    }
+class _OneRun(_Runs):
+    """One run, whose state can be kept and restored."""
+
+    def __init__(self, recipe: Recipe, setup: Setup) -> None:
+        super().__init__([Log()])
+        self.recipe, self.setup = recipe, setup
+        self.hyper = Hyper.of(recipe.optimizer, recipe.dtype)
+        self.state, self.key = initial_state(setup.model, self.hyper), step_key(recipe.seed)
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        if self.hyper.rule == "flow":
+            self.state, chunk = advance_flow(self.setup.engine, self.state, self.hyper, self.key)
+            if stop - start < FLOW_STEPS:  # the last call went beyond the last step
+                ends = {name: jnp.asarray(path[stop - start]) for name, path in chunk.weights.items()}
+                self.state = eqx.tree_at(
+                    lambda s: [getattr(s.model, name) for name in ends], self.state, list(ends.values())
+                )
+        else:
+            self.state, chunk = advance(
+                self.setup.engine, self.state, self.hyper, self.key, jnp.asarray(stop), jnp.asarray(every)
+            )
+        return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
+
+    def load(self, saved: dict[str, np.ndarray]) -> int:
+        arrays, rest = eqx.partition(self.state, eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        loaded = [jnp.asarray(saved[f"state_{i}"], leaf.dtype) for i, leaf in enumerate(leaves)]
+        self.state = eqx.combine(jax.tree.unflatten(structure, loaded), rest)
+        self.logs, self.spent = [Log.of(saved)], float(saved["seconds"])
+        return int(self.state.step)
+
+    def freeze(self, seconds: float) -> dict[str, np.ndarray]:
+        leaves = jax.tree.leaves(eqx.filter(self.state, eqx.is_array))
+        state = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        return {**self.logs[0].joined(), **state, "seconds": np.asarray(self.spent + seconds)}
 
 
-def _restore(saved: dict[str, np.ndarray], like: State) -> tuple[State, Log, float]:
-    arrays, rest = eqx.partition(like, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    loaded = [jnp.asarray(saved[f"state_{i}"], leaf.dtype) for i, leaf in enumerate(leaves)]
-    weights = {n.removeprefix("weight_"): [a] for n, a in saved.items() if n.startswith("weight_")}
-    log = Log([saved["loss"]], [saved["test_loss"]], [saved["records"]], weights)
-    return eqx.combine(jax.tree.unflatten(structure, loaded), rest), log, float(saved["seconds"])
+class _ManyRuns(_Runs):
+    """Runs that share a program, vmapped. The step number is the same for all, so the loop stays one loop."""
+
+    def __init__(self, inputs: Sequence[RunInputs]) -> None:
+        super().__init__([Log() for _ in inputs])
+        self.inputs = stack_runs(inputs)
+        self.states: State | None = None
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        self.states, chunk = _advance_many(self.inputs, jnp.asarray(start), jnp.asarray(stop), jnp.asarray(every))
+        moved = (self.states.model, self.states.optimizer)
+        self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
+        return jax.tree.map(np.asarray, chunk)
 
 
-def _judge(loss: np.ndarray, bad_step: int | None, minimum: float | None) -> tuple[Status, int]:
-    if bad_step is not None:
-        return Status.DIVERGED, bad_step
-    if minimum is not None and loss[-1] - minimum <= CONVERGED * max(loss[0] - minimum, 0):
-        return Status.CONVERGED, len(loss)
-    return Status.FINISHED, len(loss)
+@eqx.filter_jit
+def _advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
+    def one(run: RunInputs) -> tuple[State, Chunk]:
+        return advance(run.engine, State(run.model, run.optimizer, step), run.hyper, run.key, stop, every)
+
+    return jax.vmap(one)(inputs)
 
 
-def select_records(loss: np.ndarray, count: int) -> np.ndarray:
-    """Indices of at most `count` points of a curve: half spread over the steps, half where the loss moves."""
-    total = len(loss)
-    if total <= count:
-        return np.arange(total)
-    if count <= 0:
-        return np.zeros(0, int)
-    positive = np.log(np.maximum(np.abs(loss), 1e-300))
-    moved = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(positive)))])
-    spread = np.linspace(0, 1, total)
-    length = spread if moved[-1] == 0 else 0.5 * spread + 0.5 * moved / moved[-1]
-    return np.unique(np.searchsorted(length, np.linspace(0, length[-1], count)).clip(0, total - 1))
+def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], None] | None = None) -> list[Trace]:
+    """The Trace of each recipe, in order: what `simulate` gives one by one, to rounding.
 
+    Recipes that lead to the same program (same sizes, rule, steps and records: seeds, learning rates and whatever else
+    is traced may differ) are vmapped; a run that diverges ends alone. Flows and runs on given data or weights need
+    `simulate`; flows are passed on to it.
 
-def _label(
-    recipe: Recipe,
-    setup: Setup,
-    arrays: dict[str, np.ndarray],
-    state: State,
-    minimum: float | None,
-    bad_step: int | None,
-) -> xr.Dataset:
-    """Named axes for everything; after a divergence the curve ends with the last step that was still sound."""
-    loss = arrays["loss"] if bad_step is None else arrays["loss"][: max(1, bad_step)]
-    steps = np.arange(len(loss))
-    variables: dict[str, Any] = {"loss": ("step", loss, {"long_name": "training loss"})}
-    coords: dict[str, Any] = {"step": ("step", steps, {"long_name": "step"})}
-    if recipe.optimizer.rule in ("gd", "flow"):
-        coords["time"] = ("step", 2 * recipe.optimizer.lr * steps, {"long_name": "time", "units": "tau"})
-    if setup.task.tests:
-        variables["test_loss"] = (("step", "test_set"), arrays["test_loss"][: len(loss)])
-        coords["test_set"] = ("test_set", np.array(setup.task.tests, dtype=object))
-    if recipe.record.weights:
-        sound = arrays["records"] < len(loss)
-        records = arrays["records"][sound]
-        final = state.model.weights()
-        complete = len(loss) == recipe.steps
-        chosen = select_records(loss[records], recipe.record.weights - complete)
-        coords["record"] = ("record", np.append(records[chosen], np.full(int(complete), recipe.steps)))
-        for name, axes in type(state.model).axes.items():
-            path = arrays[f"weight_{name}"][sound][chosen]
-            if complete:
-                path = np.concatenate([path, np.asarray(final[name])[None]])
-            variables[f"weight_{name}"] = (("record", *axes), path)
-            for axis, size in zip(axes, path.shape[1:], strict=True):
-                coords[axis] = (axis, np.arange(size))
-    covariance = np.asarray(setup.task.covariance_matrix(recipe.seed))
-    if np.isfinite(covariance).all():
-        variables["covariance"] = (("input", "key_input"), covariance)
-        coords["input"] = ("input", np.arange(len(covariance)))
-        coords["key_input"] = ("key_input", np.arange(len(covariance)))
-    if minimum is not None:
-        variables["loss_minimum"] = ((), minimum)
-    return xr.Dataset(variables, coords)
+    Args:
+        progress: called between chunks with (runs·steps done, runs·steps in all).
+    """
+    traces: dict[int, Trace] = {}
+    total = sum(recipe.steps for recipe in recipes)
+    done = 0
+
+    def note(runs: int, before: int, now: int) -> int:
+        nonlocal done
+        done += runs * (now - before)
+        if progress is not None:
+            progress(done, total)
+        return now
+
+    groups: dict[Any, list[tuple[int, Setup, RunInputs]]] = {}
+    for index, recipe in enumerate(recipes):
+        if recipe.optimizer.rule == "flow":
+            traces[index] = simulate(recipe)
+            note(1, 0, recipe.steps)
+            continue
+        setup = prepare(recipe)
+        inputs = run_inputs(recipe, setup)
+        groups.setdefault(program_of(recipe, inputs), []).append((index, setup, inputs))
+    for members in groups.values():
+        chosen = [recipes[index] for index, _, _ in members]
+        begin, last = time.perf_counter(), 0
+
+        def said(step: int, steps: int, loss: float, count: int = len(chosen)) -> None:
+            nonlocal last
+            last = note(count, last, step)
+
+        with compile_meter() as compiling:
+            runs = _ManyRuns([inputs for _, _, inputs in members])
+            _drive(chosen, runs, progress=said)
+        facts = {
+            "wall_seconds": (time.perf_counter() - begin) / len(chosen),
+            "setup_seconds": 0.0,
+            "compile_seconds": compiling.seconds / len(chosen),
+            "programs_compiled": compiling.programs,
+            "compile_cache_hits": compiling.cache_hits,
+            "run_beside": len(chosen) - 1,
+        }
+        final = jax.tree.map(np.asarray, runs.states)
+        for i, (index, setup, _) in enumerate(members):
+            state = jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), final)
+            traces[index] = finished_trace(recipes[index], setup, runs.logs[i], state, runs.bad_steps[i], facts)
+    return [traces[index] for index in range(len(recipes))]

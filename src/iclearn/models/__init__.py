@@ -1,35 +1,35 @@
 """Models: attention and its disguises, and in-context algorithms with nothing to train."""
 
-from .attention import MergedAttention, SeparateAttention
-from .base import AbstractFeatureModel, AbstractModel, AbstractModelSpec, AbstractReducibleModel
-from .features import Cubic, FeatureMap, GramQuery
-from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA, LSAGroup, LSATogether
+from ..core.model import AbstractModel, AbstractModelSpec
+from .attention import Attention
+from .attention_models import MergedAttention, SeparateAttention
+from .base import AbstractFeatureModel, HeadFactors
+from .features import AbstractFeatureMap, Cubic, GramQuery
+from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA
+from .lsa_together import LSAGroup, LSATogether
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
-from .softmax_descent import SoftmaxDescent
 from .softmax_layers import SoftmaxLayer
-from .spec import Attention
 
 __all__ = [
     "LSA",
+    "AbstractFeatureMap",
     "AbstractFeatureModel",
     "AbstractModel",
     "AbstractModelSpec",
-    "AbstractReducibleModel",
     "Attention",
     "ConvSum",
     "Cubic",
     "CubicMLP",
-    "FeatureMap",
     "FixedGuessLSA",
     "GramQuery",
     "GuessGramQuery",
     "GuessingLSA",
+    "HeadFactors",
     "LSAGroup",
     "LSATogether",
     "MergedAttention",
     "ReducedMerged",
     "ReducedSeparate",
     "SeparateAttention",
-    "SoftmaxDescent",
     "SoftmaxLayer",
 ]

@@ -6,15 +6,19 @@ second moments of the features, which is what makes training exact and cheap.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core.errors import MissingClosedForm
+from ..core.forms import AbstractForm, average
 from ..core.prompt import Prompt
+from ..core.task import AbstractTask
+from ..tasks.expectations import quadratic_form
 
 Normalize = Literal["none", "context", "tokens"]
 
@@ -31,7 +35,7 @@ def attention_scale(normalize: Normalize, num_context: Float[Array, ""] | float)
 
 
 @dataclass(frozen=True)
-class FeatureMap:
+class AbstractFeatureMap(ABC):
     """A hashable description of the features of one prompt."""
 
     dim: int
@@ -40,14 +44,22 @@ class FeatureMap:
 
     @property
     @abstractmethod
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """How many features there are."""
 
     @abstractmethod
-    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]: ...
+    def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
+        """The features of one prompt."""
+
+    def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
+        """The loss over infinitely many prompts of the task, as a form of the coefficients of these features."""
+        raise MissingClosedForm(
+            f"features {type(self).__name__} have no closed-form population loss: use engine moments or samples"
+        )
 
 
 @dataclass(frozen=True)
-class GramQuery(FeatureMap):
+class GramQuery(AbstractFeatureMap):
     """φ = sym(G) ⊗ x_q with G = Σ_tokens [x; y][x; y]ᵀ, each symmetric pair once: what full attention reads.
 
     Order: entries (a ≤ b) of G row by row, then the entry of x_q.
@@ -75,7 +87,7 @@ class GramQuery(FeatureMap):
 
 
 @dataclass(frozen=True)
-class Cubic(FeatureMap):
+class Cubic(AbstractFeatureMap):
     """z = vec(β x_qᵀ), columns stacked (index j·dim + i for β_i x_j), per output label, β = Σ y_n x_n."""
 
     @property
@@ -86,3 +98,13 @@ class Cubic(FeatureMap):
         labels = prompt.y * prompt.mask[:, None]
         beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(self.normalize, prompt.num_context())
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()
+
+    def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
+        cov, laws = task.covariance_matrix(seed), task.label_laws(seed, which)
+        forms = [
+            quadratic_form(
+                laws, cov, jnp.asarray(float(n)), jnp.asarray(float(attention_scale(self.normalize, float(n))))
+            )
+            for n in task.context_lengths(which)
+        ]
+        return average(forms, dtype)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 
 from ..core.recipe import Init
 from ..core.rng import standard_normals
-from .attention import MergedAttention, SeparateAttention
+from .attention_models import MergedAttention, SeparateAttention
 from .features import Normalize
 from .reduced import CubicMLP
 

@@ -12,24 +12,27 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core.checks import check_choice, check_int
 from ..core.errors import IclearnError
+from ..core.forms import AbstractForm
+from ..core.model import AbstractModelSpec, check_weight_names
 from ..core.prompt import Prompt
-from ..core.recipe import Init, one_of, whole
+from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
-from ..tasks.base import AbstractTask
-from .base import AbstractFeatureModel, AbstractModelSpec
-from .features import FeatureMap
+from ..core.task import AbstractTask
+from ..tasks.gram_moments import gram_form
+from .base import AbstractFeatureModel
+from .features import AbstractFeatureMap
 
 Guess = Literal["none", "given", "trainable"]
 
 
 @dataclass(frozen=True)
-class GuessGramQuery(FeatureMap):
+class GuessGramQuery(AbstractFeatureMap):
     """φ = u ⊗ x_q with u = [1; entries a ≤ b of G row by row], G over the context, divided by its length."""
 
     @property
@@ -49,6 +52,9 @@ class GuessGramQuery(FeatureMap):
 
     def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
         return jnp.outer(self.context_part(prompt), prompt.query).ravel()
+
+    def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
+        return gram_form(task, seed, dtype, which)
 
     def fold(
         self, guess: Float[Array, "*member dim"], tensor: Float[Array, "*member entry entry dim"]
@@ -125,45 +131,6 @@ class GuessingLSA(AbstractLSA):
         return self.guess
 
 
-class LSAGroup(AbstractFeatureModel):
-    """Several LSAs that read the same prompts, one output each; missing heads are zero and stay zero.
-
-    The loss is the mean of the members' losses. Their gradients do not mix, and Adam does not see the factor 1/M
-    (but for its ε), so each member trains as it would alone, while the prompts of a step are drawn once for all.
-    A head with p = Q = 0 has no gradient, so padding to the same number of heads changes nothing.
-    """
-
-    p: Float[Array, "member head entry"]
-    q: Float[Array, "member head entry entry"]
-    guess: Float[Array, "member dim"]
-    trainable: tuple[bool, ...] = eqx.field(static=True)
-
-    axes: ClassVar[dict[str, tuple[str, ...]]] = {
-        "p": ("member", "head", "entry"),
-        "q": ("member", "head", "entry", "query_entry"),
-        "guess": ("member", "input"),
-    }
-
-    @property
-    def feature_map(self) -> GuessGramQuery:
-        return GuessGramQuery(self.p.shape[-1] - 1, 1, "context")
-
-    def table(self) -> Float[Array, "member pair dim"]:
-        moves = jnp.asarray(self.trainable)[:, None]
-        guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
-        return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
-
-    def coefficients(self) -> Float[Array, "feature output"]:
-        return self.table().reshape(len(self.trainable), -1).T
-
-    def predict(self, prompt: Prompt) -> Float[Array, " output"]:
-        features = self.feature_map
-        table = self.table()
-        flat = jnp.moveaxis(table, 0, -1).reshape(table.shape[1], -1)  # pair, (dim member)
-        moved = (features.context_part(prompt) @ flat).reshape(-1, len(self.trainable))
-        return prompt.query @ moved
-
-
 @dataclass(frozen=True)
 class LSA(AbstractModelSpec, kind="lsa"):
     """One layer of linear self-attention as in xie2025.
@@ -181,12 +148,15 @@ class LSA(AbstractModelSpec, kind="lsa"):
     given: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        whole("num_heads", self.num_heads, 1)
-        one_of("guess", self.guess, Guess)
+        check_int("num_heads", self.num_heads, 1)
+        check_choice("guess", self.guess, Guess)
         if self.given is not None:
             object.__setattr__(self, "given", tuple(float(v) for v in self.given))
         if (self.guess == "given") != (self.given is not None):
             raise IclearnError(f"guess {self.guess!r} with given={self.given}: a given guess, and no other, has given=")
+
+    def describe(self) -> str:
+        return f"lsa H={self.num_heads}" + ("" if self.guess == "none" else f" guess {self.guess}")
 
     def _check(self, task: AbstractTask) -> None:
         if task.out_dim != 1:
@@ -208,51 +178,8 @@ class LSA(AbstractModelSpec, kind="lsa"):
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
         needed = ("p", "q", "guess") if self.guess == "trainable" else ("p", "q")
-        if missing := [name for name in needed if name not in weights]:
-            raise IclearnError(f"weights of this lsa model are {', '.join(needed)}; missing {', '.join(missing)}")
+        check_weight_names(needed, weights, "this lsa model")
         p, q = jnp.asarray(weights["p"]), jnp.asarray(weights["q"])
         if self.guess == "trainable":
             return GuessingLSA(p, q, jnp.asarray(weights["guess"]))
         return FixedGuessLSA(p, q, self.given or (0.0,) * dim)
-
-
-@dataclass(frozen=True)
-class LSATogether(AbstractModelSpec, kind="lsa_together"):
-    """Several `LSA` models trained on the same prompts in one run, each from the weights it would have alone."""
-
-    members: tuple[LSA, ...] = (LSA(),)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "members", tuple(self.members))
-        if not self.members:
-            raise IclearnError("lsa_together needs at least one member")
-        if any(member.guess == "given" for member in self.members):
-            raise IclearnError("lsa_together takes members with guess none or trainable; run a given guess alone")
-
-    def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> LSAGroup:
-        most = max(member.num_heads for member in self.members)
-        parts = [member.initial(task, init, seed, dtype) for member in self.members]
-        pad = [((0, most - part.p.shape[0]), (0, 0)) for part in parts]
-        return LSAGroup(
-            jnp.stack([jnp.pad(part.p, width) for part, width in zip(parts, pad, strict=True)]),
-            jnp.stack([jnp.pad(part.q, (*width, (0, 0))) for part, width in zip(parts, pad, strict=True)]),
-            jnp.stack([part.guess_weights() for part in parts]),
-            self._trainable,
-        )
-
-    @property
-    def _trainable(self) -> tuple[bool, ...]:
-        return tuple(member.guess == "trainable" for member in self.members)
-
-    def rebuild(self, dim: int, weights: Mapping[str, Any]) -> LSAGroup:
-        if missing := [name for name in LSAGroup.axes if name not in weights]:
-            raise IclearnError(f"weights of lsa_together are p, q, guess; missing {', '.join(missing)}")
-        p, q, guess = (jnp.asarray(weights[name]) for name in ("p", "q", "guess"))
-        return LSAGroup(p, q, guess, self._trainable)
-
-    def member(self, index: int, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
-        """One member alone, from the weights of the group."""
-        spec = self.members[index]
-        alone = {name: np.asarray(weights[name])[index] for name in LSAGroup.axes}
-        heads = slice(0, spec.num_heads)
-        return spec.rebuild(dim, {"p": alone["p"][heads], "q": alone["q"][heads], "guess": alone["guess"]})

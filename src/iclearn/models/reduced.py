@@ -6,6 +6,7 @@ sum of three-layer convolutional networks on z. Each computes its prediction its
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..core.prompt import Prompt
-from .base import AbstractReducibleModel
+from .base import AbstractFeatureModel, HeadFactors
 from .features import Cubic, Normalize, attention_scale
 
 
@@ -23,23 +24,24 @@ def _beta(prompt: Prompt, normalize: Normalize) -> Float[Array, "dim output"]:
     return prompt.x.T @ labels * attention_scale(normalize, prompt.num_context())
 
 
-class AbstractCubicModel(AbstractReducibleModel):
-    """A model of the cubic features: the population engine takes it as it is."""
+class AbstractCubicModel(AbstractFeatureModel):
+    """A model of the cubic features."""
+
+    @abstractmethod
+    def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
+        """W[o, j, i, t] with ŷ_t = Σ W β_{i,o} x_j."""
 
     @property
     def feature_map(self) -> Cubic:
         dim, out_dim, normalize = self._sizes()
         return Cubic(dim, out_dim, normalize)
 
-    def _sizes(self) -> tuple[int, int, Normalize]:
-        raise NotImplementedError
+    @abstractmethod
+    def _sizes(self) -> tuple[int, int, Normalize]: ...
 
     def coefficients(self) -> Float[Array, "feature output"]:
         dim, out_dim, _ = self._sizes()
         return self.cubic_coefficients().reshape(out_dim * dim**2, out_dim)
-
-    def zero_blocks(self) -> tuple[Array, ...]:
-        return ()
 
 
 class ReducedMerged(AbstractCubicModel):
@@ -60,6 +62,9 @@ class ReducedMerged(AbstractCubicModel):
 
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
         return jnp.einsum("hto,hji->ojit", self.value, self.kq)
+
+    def head_factors(self) -> HeadFactors:
+        return HeadFactors(self.value.ravel(), kq=self.kq)
 
     def as_mlp(self) -> CubicMLP:
         """The two-layer network with the same weights (one output)."""
@@ -91,6 +96,9 @@ class ReducedSeparate(AbstractCubicModel):
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
         kq = jnp.einsum("hrj,hri->hji", self.query, self.key)
         return jnp.einsum("hto,hji->ojit", self.value, kq)
+
+    def head_factors(self) -> HeadFactors:
+        return HeadFactors(self.value.ravel(), self.key, self.query)
 
     def as_conv(self) -> ConvSum:
         """The sum of convolutional networks with the same weights (one output)."""
@@ -145,3 +153,6 @@ class ConvSum(AbstractCubicModel):
 
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
         return jnp.einsum("h,hrj,hri->ji", self.value, self.query, self.key)[None, :, :, None]
+
+    def head_factors(self) -> HeadFactors:
+        return HeadFactors(self.value, self.key, self.query)

@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..core.checks import check_choice, check_int
 from ..core.errors import IclearnError
+from ..core.model import AbstractModel, AbstractModelSpec, check_weight_names
 from ..core.prompt import Document
-from ..core.recipe import Init, one_of, whole
+from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
-from ..tasks.base import AbstractTask
-from ..tasks.softmax_regression import SoftmaxRegression
-from .base import AbstractModel, AbstractModelSpec
+from ..core.task import AbstractTask
 
 Form = Literal["log_label", "query", "raw_label", "stack"]
 Labels = Literal["log", "raw"]
@@ -32,6 +32,8 @@ _QUERY_START = (0.15, 3.0)  # of layer B, W = .15 (I, 0) and v = 3 e_y: the limi
 
 class AbstractDocumentModel(AbstractModel):
     """A model of documents: a logit for each query word, softmax over them."""
+
+    prompt_type: ClassVar[type] = Document
 
     @abstractmethod
     def logits(self, document: Document) -> Float[Array, " query_word"]:
@@ -151,18 +153,22 @@ class SoftmaxLayer(AbstractModelSpec, kind="softmax_layer"):
     num_heads: int = 1
 
     def __post_init__(self) -> None:
-        one_of("layer form", self.form, Form)
-        whole("depth", self.depth, 1)
-        whole("num_heads", self.num_heads, 1)
+        check_choice("layer form", self.form, Form)
+        check_int("depth", self.depth, 1)
+        check_int("num_heads", self.num_heads, 1)
         if self.form != "stack" and (self.depth, self.num_heads) != (1, 1):
             raise IclearnError(f"a {self.form} layer has depth 1 and one head: for more choose form stack")
+
+    def describe(self) -> str:
+        units = f" {self.depth}×{self.num_heads}" if self.form == "stack" else ""
+        return f"softmax layer {self.form}{units}"
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractDocumentModel:
         """Attention starts near the labels (q = .7 e_y, K = .7 I), values at zero, each plus init.scale · N(0, 1).
 
         Layer B starts from W = .15 (I, 0) and v = 3 e_y likewise: from v = 0 it stays further from the gradient step.
         """
-        if not isinstance(task, SoftmaxRegression):
+        if task.prompt_type is not Document:
             raise IclearnError(f"a {self.kind} reads softmax regression documents, not prompts of {task.kind}")
         if init.scheme == "given":
             raise IclearnError("this recipe starts from given weights: pass them as weights=")
@@ -183,8 +189,7 @@ class SoftmaxLayer(AbstractModelSpec, kind="softmax_layer"):
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractDocumentModel:
         cls = {"query": QueryAttention, "stack": StackedAttention}.get(self.form, LabelAttention)
-        if missing := [name for name in cls.axes if name not in weights]:
-            raise IclearnError(f"weights of a {self.form} layer are {', '.join(cls.axes)}; missing {missing[0]}")
+        check_weight_names(cls.axes, weights, f"a {self.form} layer")
         static: dict[str, Any] = {}
         if cls is LabelAttention:
             static["labels"] = "log" if self.form == "log_label" else "raw"

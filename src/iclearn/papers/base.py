@@ -112,13 +112,22 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its figures in order, and how it is cited."""
+    """A paper: its figures in order, and how it is cited. Registered in `core.registry.PAPERS`.
+
+    Args:
+        notes: what this project found that the paper does not say.
+        seeds: of a figure with random starts, when none are asked for.
+        options: a dataclass of what this paper alone is given: its fields are flags of ``iclearn reproduce``, and
+            ``of(given)`` makes one from those that were given. None for a paper that takes no options.
+    """
 
     id: str
     title: str
     citation: str
     figures: tuple[Figure, ...]
     notes: str = ""
+    seeds: int = 6
+    options: type | None = None
 
     def figure(self, name: str) -> Figure:
         for figure in self.figures:

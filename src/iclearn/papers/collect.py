@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import os
 import time
@@ -14,13 +13,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from ..core.atomic import write_text
 from ..core.errors import IclearnError
+from ..core.registry import PAPERS as PAPERS
 from ..store.locks import held
 from .base import Figure, Paper, Verdict
 from .lab import Lab
-
-PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
-SEEDS = 6  # of a paper that does not say
 
 
 @dataclass(frozen=True)
@@ -34,20 +32,14 @@ class FigureResult:
 
 
 def load_paper(name: str) -> Paper:
-    if name not in PAPERS:
-        raise IclearnError(f"unknown paper {name!r}; papers are {', '.join(PAPERS)}")
-    return _package(name).PAPER
-
-
-def _package(name: str) -> Any:
-    """The package of a paper: it has a PAPER, and may have OPTIONS (a class with ``of``) and SEEDS of its own."""
-    return importlib.import_module(f".{name.replace('-', '_')}", __package__)
+    """A paper by its name."""
+    return PAPERS.get(name)
 
 
 def default_seeds(paper: Paper, out: Path | None = None) -> int:
     """The seeds of a paper when none are asked for; given a folder, those its stored options were run with."""
     kept = read_json(out / "options.json", {}) if out is not None else {}
-    return kept.get("seeds", getattr(_package(paper.id), "SEEDS", SEEDS))
+    return kept.get("seeds", paper.seeds)
 
 
 def paper_options(
@@ -58,7 +50,7 @@ def paper_options(
     They are kept in ``out/options.json``, so that drawing again needs no flags.
     """
     told = {name: value for name, value in given.items() if value is not None}
-    options = getattr(_package(paper.id), "OPTIONS", None)
+    options: Any = paper.options
     if options is None:
         if told:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in told)
@@ -85,6 +77,7 @@ def collect(
     progress: Callable[[str, str], None] | None = None,
     each: Callable[[FigureResult], None] | None = None,
     options: Any = None,
+    refresh: bool = False,
 ) -> list[FigureResult]:
     """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
 
@@ -93,7 +86,7 @@ def collect(
     Verdicts of figures not asked for this time are kept from earlier runs.
     """
     chosen = [paper.figure(name) for name in figures] or list(paper.figures)
-    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options)
+    lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options, refresh=refresh)
     if options is not None:
         write_json(out / "options.json", asdict(options) | {"seeds": seeds})
 
@@ -106,8 +99,8 @@ def collect(
         return FigureResult(figure, data, verdicts, facts)
 
     results = {}
-    processes = 1 if draw_only or options is not None or paper.id not in PAPERS else side_by_side(lab.workers)
-    for figure in _collected_apart(paper, chosen, out, seeds, min(processes, len(chosen)), lab.workers):
+    processes = 1 if draw_only or options is not None or paper.id not in PAPERS.names() else side_by_side(lab.workers)
+    for figure in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
         results[figure.id] = one(figure)
         _remember(paper, results[figure.id], out)
         if each is not None:
@@ -120,9 +113,7 @@ def side_by_side(workers: int) -> int:
     return max(1, workers // 2)
 
 
-def _collected_apart(
-    paper: Paper, figures: Sequence[Figure], out: Path, seeds: int, processes: int, workers: int
-) -> Iterator[Figure]:
+def _collected_apart(paper: Paper, figures: Sequence[Figure], lab: Lab, processes: int) -> Iterator[Figure]:
     """The figures, each as soon as its data is in the store; with one process at once, for the caller to collect.
 
     Processes and not threads, because most of the work is tracing programs, which Python does one at a time. They share
@@ -132,16 +123,17 @@ def _collected_apart(
         yield from figures
         return
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts, here and in the others
-    threads = max(2, workers // processes)
+    settings = {"seeds": lab.num_seeds, "workers": max(2, lab.workers // processes), "refresh": lab.refresh}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_collect_one, paper.id, figure.id, out, seeds, threads): figure for figure in figures}
+        waiting = {pool.submit(_collect_one, paper.id, figure.id, lab.root, settings): figure for figure in figures}
         for done in as_completed(waiting):
             done.result()
             yield waiting[done]
 
 
-def _collect_one(paper: str, figure: str, out: Path, seeds: int, workers: int) -> None:
-    collect(load_paper(paper), [figure], out, seeds=seeds, workers=workers)
+def _collect_one(paper: str, figure: str, out: Path, settings: dict[str, Any]) -> None:
+    """Fill the store with what one figure needs; the caller reads it from there, and judges."""
+    load_paper(paper).figure(figure).collect(Lab(out, **settings))
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
@@ -175,7 +167,4 @@ def read_json(path: Path, default: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
 import os
 import resource
-import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.atomic import new_folder
 from ..core.errors import IclearnError
+from ..core.hashing import digest_arrays
+from ..core.provenance import numerics, numerics_of
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
-from ..engines.many import simulate_many
+from ..engines.simulate import counted_runs, simulate_many
 from ..store.locks import held
 from ..store.runs import Store
 
@@ -39,7 +41,9 @@ class Facts:
     content: list[str] = field(default_factory=list)  # SHA-256 of the numbers themselves, in the order of use
     seconds: float = 0.0
     simulated_seconds: float = 0.0
+    trained: int = 0  # runs trained for this figure, whether or not they are stored one by one
     reused: int = 0
+    stale: int = 0  # stored results that other code than today's made
     peak_memory_mb: float = 0.0
     devices: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)  # sentences on data that no recipe describes, and on its splits
@@ -52,7 +56,9 @@ class Facts:
         self.devices += [device for device in other.devices if device not in self.devices]
         self.seconds += other.seconds
         self.simulated_seconds += other.simulated_seconds
+        self.trained += other.trained
         self.reused += other.reused
+        self.stale += other.stale
         self.peak_memory_mb = max(self.peak_memory_mb, other.peak_memory_mb)
 
 
@@ -65,6 +71,7 @@ class Lab:
         offline: never simulate (``--draw-only``); missing data is an error that says what to run.
         workers: recipes run side by side (None: one per core).
         options: what this paper alone is given (its ``OPTIONS``), for its figures to read.
+        refresh: compute again what is stored but was made by other code than today's.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Lab:
         workers: int | None = None,
         progress: Callable[[str], None] | None = None,
         options: Any = None,
+        refresh: bool = False,
     ) -> None:
         if seeds < 1:
             raise IclearnError(f"the number of seeds must be at least 1, not {seeds}")
@@ -85,7 +93,7 @@ class Lab:
         self.offline = offline
         self.workers = workers or os.cpu_count() or 1
         self.progress = progress
-        self.options = options
+        self.options, self.refresh = options, refresh
         self.facts = Facts()
 
     def fork(self, progress: Callable[[str], None] | None) -> Lab:
@@ -115,53 +123,61 @@ class Lab:
     def run(self, recipes: Sequence[Recipe]) -> list[Trace]:
         """The traces of these recipes, in order: stored ones reused, the others simulated side by side."""
         begin = time.perf_counter()
-        done = 0
+        done = itertools.count(1)
         sampled = [recipe for recipe in recipes if recipe.engine == "samples"]
+        together: set[str] = set()
         if len(sampled) > 1 and not self.offline and on_accelerator():  # a CPU has no room for that
-            self.train_group(sampled)
+            together = self.train_group(sampled)
 
-        def one(recipe: Recipe) -> Trace:
-            nonlocal done
+        def one(recipe: Recipe) -> tuple[Trace, bool]:
             with self.only_once(recipe.hash):
-                trace = self.store.get(recipe)
-                if trace is not None:
-                    self.facts.reused += 1
-                elif self.offline:
-                    raise IclearnError(f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only")
-                else:
-                    trace = self.store.run(recipe)
-                    self.facts.simulated_seconds += trace.provenance["wall_seconds"]
-            done += 1
-            self.say(f"{done}/{len(recipes)} runs")
-            return trace
+                trace = self._stored(recipe)
+                made = trace is None
+                if trace is None:
+                    if self.offline:
+                        raise IclearnError(
+                            f"run {recipe.hash[:12]} is not stored yet: reproduce once without --draw-only"
+                        )
+                    trace = self.store.run(recipe, again=True)
+            self.say(f"{next(done)}/{len(recipes)} runs")
+            return trace, made
 
         if self.workers > 1 and len(recipes) > 1 and not self.offline:
             with ThreadPoolExecutor(self.workers) as pool:
-                traces = list(pool.map(one, recipes))
+                results = list(pool.map(one, recipes))
         else:
-            traces = [one(recipe) for recipe in recipes]
-        for recipe, trace in zip(recipes, traces, strict=True):
-            self.facts.runs.append(trace.run_id)
-            self.facts.recipes.append(recipe.to_dict())
-            self.facts.content.append(digest_of(trace.data))
-            device = trace.provenance["device"]
-            if device not in self.facts.devices:
-                self.facts.devices.append(device)
+            results = [one(recipe) for recipe in recipes]
+        facts = self.facts  # counted here, in one thread
+        for recipe, (trace, made) in zip(recipes, results, strict=True):
+            facts.runs.append(trace.run_id)
+            facts.recipes.append(recipe.to_dict())
+            facts.content.append(digest_of(trace.data))
+            facts.trained += made
+            facts.reused += not made and recipe.hash not in together
+            facts.simulated_seconds += trace.provenance["wall_seconds"] if made else 0.0
+            facts.stale += not trace.up_to_date
+            if (device := trace.provenance["device"]) not in facts.devices:
+                facts.devices.append(device)
         self._note(begin)
-        return traces
+        return [trace for trace, _ in results]
 
-    def train_group(self, recipes: Sequence[Recipe]) -> int:
-        """Train what is not stored yet side by side in one program; how many that were."""
+    def _stored(self, recipe: Recipe) -> Trace | None:
+        """The stored run, unless it was made by other code and is to be made again."""
+        trace = self.store.get(recipe)
+        return None if trace is not None and self.refresh and not trace.up_to_date else trace
+
+    def train_group(self, recipes: Sequence[Recipe]) -> set[str]:
+        """Train what is not stored yet side by side in one program; the hashes of the recipes that were."""
         if self.offline:
-            return 0
+            return set()
         with self.only_once(f"group of {recipes[0].hash}"):
-            missing = [recipe for recipe in recipes if self.store.get(recipe) is None]
+            missing = [recipe for recipe in recipes if self._stored(recipe) is None]
             for recipe, trace in zip(missing, simulate_many(missing), strict=True):
                 if trace.status is not Status.DIVERGED:
                     trace.save(self.store.path(recipe))
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]
-                self.facts.reused -= 1  # the look-up that follows finds it, but it was made now
-        return len(missing)
+        self.facts.trained += len(missing)
+        return {recipe.hash for recipe in missing}
 
     def concurrently(self, *calls: Callable[[Lab], Any], at_once: int | None = None) -> list[Any]:
         """The results of several collections, side by side where there are cores for it.
@@ -188,21 +204,23 @@ class Lab:
         digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
         path = self.root / "data" / f"{name}-{digest}.zarr"
         with self.only_once(path.name):
-            if path.is_dir():
+            stored = xr.open_zarr(path, consolidated=False).load() if path.is_dir() else None
+            fresh = stored is not None and numerics_of(stored.attrs) == numerics()
+            if stored is not None and (fresh or not self.refresh or self.offline):
+                found = stored
                 self.facts.reused += 1
-                found = xr.open_zarr(path, consolidated=False).load()
+                self.facts.stale += not fresh
+                self.facts.trained += int(found.attrs.get("trained", 0))
             elif self.offline:
                 raise IclearnError(f"dataset {name} is not stored yet: reproduce once without --draw-only")
             else:
                 self.say(name)
-                found = storable(compute()).assign_attrs(parameters=text)
-                temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                try:
+                with counted_runs() as trained:
+                    found = storable(compute()).assign_attrs(parameters=text, numerics=numerics())
+                found.attrs["trained"] = trained.count
+                self.facts.trained += trained.count
+                with new_folder(path) as temporary:
                     found.to_zarr(temporary, mode="w", consolidated=False)
-                    os.rename(temporary, path)
-                finally:
-                    shutil.rmtree(temporary, ignore_errors=True)
                 found = xr.open_zarr(path, consolidated=False).load()
                 self.facts.simulated_seconds += time.perf_counter() - begin
         self.facts.datasets.append(path.name)
@@ -224,12 +242,7 @@ def on_accelerator() -> bool:
 
 def digest_of(data: xr.Dataset) -> str:
     """SHA-256 of the names, shapes and numbers of a dataset."""
-    sha = hashlib.sha256()
-    for name in sorted(map(str, data.data_vars)):
-        values = data[name].values
-        sha.update(f"{name}{values.shape}{values.dtype.str}".encode())
-        sha.update(values.tobytes() if values.dtype != object else str(values.tolist()).encode())
-    return sha.hexdigest()
+    return digest_arrays((name, data[name].values) for name in sorted(map(str, data.data_vars)))
 
 
 def storable(data: xr.Dataset) -> xr.Dataset:

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError
+from ..core.model import AbstractModel
 from ..core.prompt import Batch, Prompt
-from ..models.base import AbstractModel, AbstractReducibleModel
+from ..models.base import AbstractFeatureModel
 from ..models.features import attention_scale
 from ..tasks.expectations import wishart_sandwich
 from .reading import covariance_of, finite
@@ -114,9 +115,9 @@ def _summary(per_prompt: tuple[Array, ...], batch: Batch) -> Similarity:
     )
 
 
-def model_matrix(model: AbstractReducibleModel, context_len: int) -> Float[np.ndarray, "dim dim"]:
+def model_matrix(model: AbstractFeatureModel, context_len: int) -> Float[np.ndarray, "dim dim"]:
     """W with ŷ = β̂ᵀ W x_q, β̂ = (1/N) Σ y x, of a model with one output (blocks that must be zero taken as zero)."""
-    coefficients = np.asarray(model.cubic_coefficients())
+    coefficients = np.asarray(model.reduced().cubic_coefficients())  # type: ignore[attr-defined]
     features = model.feature_map
     if features is None:
         raise IclearnError("a softmax model is not linear in the cubic features: compare it over prompts instead")

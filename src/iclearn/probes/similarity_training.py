@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import Float
 
 from ..core.errors import IclearnError
+from ..core.model import AbstractModel
 from ..core.prompt import Batch
-from ..models.base import AbstractModel
 from .reading import finite
 from .similarity import compare_all
 

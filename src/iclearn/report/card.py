@@ -4,63 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import subprocess
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import __version__
+from ..core.provenance import hardware, source_commit, versions
+from ..core.recipe import Recipe
+from ..core.task import AbstractTask
 from ..papers.base import Paper
-
-_SOFTWARE = (
-    "iclearn",
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "diffrax",
-    "numpy",
-    "scipy",
-    "xarray",
-    "zarr",
-    "matplotlib",
-)
-
-
-def _versions() -> dict[str, str]:
-    found = {"iclearn": __version__, "python": platform.python_version()}
-    for name in _SOFTWARE:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def _commit() -> str:
-    """The commit of the source tree, where the package runs from one."""
-    here = Path(__file__).resolve().parent
-    try:
-        asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=here, capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return "installed package"
-    return asked.stdout.strip()
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -77,12 +28,13 @@ def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict
             "set_up": figure.setup,
             "seeds": noted["seeds"],
             "seeds_used": sorted({r["seed"] for r in recipes}),
-            "runs": len(recipes),
+            "runs": max(noted.get("trained", 0), len(recipes)),
+            "stale": noted.get("stale", 0),
             "data": noted.get("data")
-            or sorted({_data_sentence(r["task"]) for r in recipes})
+            or _sentences(recipes, lambda task: task.describe_data())
             or ["computed in closed form or drawn on the fly"],
             "splits": noted.get("splits")
-            or sorted({_split_sentence(r["task"]) for r in recipes})
+            or _sentences(recipes, lambda task: task.describe_splits())
             or ["none: nothing is held out"],
             "content_hash": hashlib.sha256(content.encode()).hexdigest(),
             "simulated_seconds": noted["simulated_seconds"],
@@ -96,38 +48,17 @@ def card(paper: Paper, facts: dict[str, dict[str, Any]], verdicts: Sequence[dict
         "paper": paper.id,
         "title": paper.title,
         "citation": paper.citation,
-        "code": {"package": f"iclearn {__version__}", "source": _commit()},
-        "software": _versions(),
-        "hardware": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "machine": platform.machine(),
-            "system": platform.system(),
-        },
+        "code": {"package": f"iclearn {__version__}", "source": source_commit()},
+        "software": versions(),
+        "hardware": hardware(),
         "figures": figures,
     }
 
 
-def _data_sentence(task: dict[str, Any]) -> str:
-    if task["kind"] == "given_data":
-        return f"given by the user, SHA-256 {task['digest']}"
-    if task["kind"] != "linear_regression":
-        return f"{task['kind']}: " + ", ".join(f"{k}={v}" for k, v in sorted(task.items()) if k != "kind")
-    prompts = (
-        "infinitely many prompts (integrated in closed form or drawn fresh)"
-        if task["num_prompts"] is None
-        else f"{task['num_prompts']} prompts drawn once per seed"
-    )
-    spectrum = task["covariance"]["shape"]
-    sizes = f"D={task['dim']}, N={task['context_len']}, {spectrum} spectrum"
-    return f"synthetic, {prompts}, {sizes}, threefry streams of the root seed"
-
-
-def _split_sentence(task: dict[str, Any]) -> str:
-    tests = task.get("test_prompts", 0)
-    if tests:
-        return f"training set as above; test sets in_weight and in_context, {tests} prompts each, streams of their own"
-    return "training loss only: no test split"
+def _sentences(recipes: Sequence[dict[str, Any]], tell: Callable[[AbstractTask], str]) -> list[str]:
+    """What the tasks of these recipes say of themselves, each sentence once."""
+    different = {json.dumps(recipe["task"], sort_keys=True): recipe for recipe in recipes}
+    return sorted({tell(Recipe.from_dict(recipe).task) for recipe in different.values()})
 
 
 def card_markdown(facts: dict[str, Any]) -> str:

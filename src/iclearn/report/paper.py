@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ..core.atomic import write_text
 from ..papers.base import Paper, plain
 from ..papers.collect import FigureResult, read_json, write_json
 from .card import card, card_markdown
@@ -92,19 +93,17 @@ def write_report(paper: Paper, out: Path) -> Path:
     """``index.html`` with figures and verdicts beside them, and the reproducibility card. Returns the page."""
     facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
     write_json(out / "card.json", plain(facts))
-    (out / "card.md").write_text(card_markdown(facts))
-    (out / "what-holds.md").write_text(what_holds(paper, read_json(out / "verdicts.json", [])))
-    page = out / "index.html"
-    page.write_text(_page(paper, out, facts))
-    return page
+    write_text(out / "card.md", card_markdown(facts))
+    write_text(out / "what-holds.md", what_holds(paper, read_json(out / "verdicts.json", [])))
+    return write_text(out / "index.html", _page(paper, out, facts))
 
 
-def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
+def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | None = None) -> str:
     verdicts = read_json(out / "verdicts.json", [])
     contents, sections = [], []
     for figure in paper.figures:
         picture = out / "figures" / f"{figure.id}.png"
-        if not picture.exists():
+        if not picture.exists() or (only is not None and figure.id not in only):
             continue
         encoded = base64.b64encode(picture.read_bytes()).decode()
         rows = [v for v in verdicts if v["figure"] == figure.id]
@@ -118,15 +117,32 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any]) -> str:
             f"{verdict_table(rows)}</div>"
         )
     notes = f'<p class="note">{html.escape(paper.notes)}</p>' if paper.notes else ""
+    if stale := stale_sentence(sum(figure.get("stale", 0) for figure in facts["figures"].values())):
+        notes = f'<p class="contradicted">{html.escape(stale)}</p>{notes}'
     return _PAGE.format(
         title=html.escape(paper.title),
         citation=html.escape(paper.citation),
         notes=notes,
-        summary=html.escape(summary_line(verdicts)),
+        summary=html.escape(summary_line([v for v in verdicts if only is None or v["figure"] in only])),
         contents="\n".join(contents),
         sections="\n".join(sections),
         version=facts["software"]["iclearn"],
     )
+
+
+def stale_sentence(count: int) -> str:
+    """What to say of results that other code made; nothing where there are none."""
+    if not count:
+        return ""
+    return (
+        f"{count} stored results were made by other code than today's, and the verdicts are about them: "
+        "--refresh computes them again."
+    )
+
+
+def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
+    """The page of some figures, for a notebook."""
+    return _page(paper, out, read_json(out / "card.json", {}), figures)
 
 
 def _aspect(picture: Path) -> float:

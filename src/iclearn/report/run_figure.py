@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..core.trace import Trace
-from ..store.runs import recipe_of
-from ..tasks.regression import LinearRegression
-from ..theory.zhang2025.saddles import saddle_losses
+from ..theory.base import Levels, predict, theory_of
+from .style import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,51 +15,63 @@ if TYPE_CHECKING:
 _TEST_LABELS = {"in_weight": ("test, in weight", "--"), "in_context": ("test, in context", "-.")}
 
 
-def theory_levels(trace: Trace) -> np.ndarray | None:
-    """L(M_m), m = 0..D (zhang2025, eq. 19), where the run's task is one the formula covers."""
-    recipe = recipe_of(trace)
-    task, model = recipe.task, recipe.model
-    if not isinstance(task, LinearRegression) or getattr(model, "softmax", False):
-        return None
-    plain = task.in_context == 1 and task.noise == 0 and task.prior_mean is None and task.prior_covariance is None
-    if not plain or task.prefixes:
-        return None
-    return np.asarray(saddle_losses(task.covariance.values(task.dim), task.context_len))
+def theory_levels(trace: Trace) -> Levels | None:
+    """The levels of the theory that covers the run, where one does."""
+    theory = theory_of(trace.recipe)
+    return None if theory is None else theory.levels(trace.recipe)
 
 
-def run_figure(trace: Trace, *, values: bool = False) -> Figure:
-    """Loss against step with dotted theory levels; with `values` a second panel of the heads' value weights."""
+def run_figure(trace: Trace, *, theory: bool = False, values: bool = False) -> Figure:
+    """Loss against step with dotted theory levels, in the style of all figures.
+
+    Args:
+        theory: lay the loss that the theory predicts for this very run over it.
+        values: a second panel of the heads' value weights.
+    """
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1 + values, 1, figsize=(6, 4 + 2.4 * values), sharex=True, squeeze=False)
-    loss_axes: Axes = axes[0, 0]
+    with figure_style():
+        figure, axes = plt.subplots(1 + values, 1, figsize=(6, 4 + 2.4 * values), sharex=True, squeeze=False)
+        _draw_loss(axes[0, 0], trace, theory)
+        if values:
+            _draw_values(axes[1, 0], trace)
+        axes[-1, 0].set_xlabel("step")
+    return figure
+
+
+def run_svg(trace: Trace) -> str:
+    """The picture of a run as SVG text, for notebooks."""
+    import io
+
+    import matplotlib.pyplot as plt
+
+    figure, text = run_figure(trace), io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]
+
+
+def _draw_loss(loss_axes: Axes, trace: Trace, theory: bool) -> None:
     data = trace.data
     levels = theory_levels(trace)
-    if levels is not None:
-        family = recipe_of(trace).model.to_dict()["family"]
-        merged = family in ("merged", "merged_reduced", "mlp")
-        shown = levels[[0, -1]] if merged else levels
-        names = (
-            (r"$L(M_0)$", rf"$L(M_{{{len(levels) - 1}}})$")
-            if merged
-            else [rf"$L(M_{{{m}}})$" for m in range(len(levels))]
+    for index in () if levels is None else levels.visited:
+        assert levels is not None
+        height, name = float(levels.heights[index]), levels.names[index]
+        loss_axes.axhline(height, color="0.55", ls=":", lw=1.2, zorder=0)
+        loss_axes.annotate(
+            name, (1.01, height), xycoords=("axes fraction", "data"), va="center", fontsize=9, color="0.35"
         )
-        for level, name in zip(shown, names, strict=True):
-            loss_axes.axhline(level, color="0.55", ls=":", lw=1.2, zorder=0)
-            loss_axes.annotate(
-                name, (1.01, level), xycoords=("axes fraction", "data"), va="center", fontsize=9, color="0.35"
-            )
     loss_axes.plot(data["step"], data["loss"], color="black", label="training loss")
     if "test_loss" in data:
         for name in data["test_set"].values:
             label, style = _TEST_LABELS.get(str(name), (str(name), "--"))
             loss_axes.plot(data["step"], data["test_loss"].sel(test_set=name), ls=style, label=label)
+    if theory:
+        expected = predict(trace)
+        loss_axes.plot(expected["step"], expected["loss"], color="#D55E00", ls="--", label="theory")
+    if theory or "test_loss" in data:
         loss_axes.legend()
     loss_axes.set(ylabel="loss", xlim=(0, max(1, len(data["step"]) - 1)), ylim=(0, None))
-    if values:
-        _draw_values(axes[1, 0], trace)
-    axes[-1, 0].set_xlabel("step")
-    return figure
 
 
 def _draw_values(axes: Axes, trace: Trace) -> None:

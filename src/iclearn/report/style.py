@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.atomic import new_file
 from ..core.errors import IclearnError
 
 if TYPE_CHECKING:
@@ -54,14 +54,9 @@ def save_figure(figure: Figure, path: Path) -> Path:
     ending = path.suffix.lstrip(".").lower()
     if ending not in allowed:
         raise IclearnError(f"cannot draw {path.name}: the name must end in one of {', '.join(sorted(allowed))}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}.partial.{ending}")
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-    try:
+    with new_file(path) as temporary:
         figure.savefig(temporary, metadata=stamp)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

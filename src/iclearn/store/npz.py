@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.dataset import Arrays, Dataset, FeatureArrays
 from ..core.errors import IclearnError
-from ..core.prompt import Arrays, Dataset, FeatureArrays
 from ..tasks.regression import IN_CONTEXT, IN_WEIGHT
 
 _TESTS = {"iwl": IN_WEIGHT, "icl": IN_CONTEXT}

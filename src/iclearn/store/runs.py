@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
-import uuid
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.atomic import new_file
+from ..core.dataset import Dataset
 from ..core.errors import IclearnError
-from ..core.prompt import Dataset
 from ..core.recipe import Recipe
-from ..core.spec import Spec
 from ..core.status import Status
 from ..core.trace import Trace
 from ..engines.simulate import Progress, simulate
@@ -38,6 +36,14 @@ class Summary:
     engine: str
     created: str
     recipe: dict[str, Any]
+
+    def describe(self) -> tuple[str, str]:
+        """Model and task, a line each; their kinds where no installed package knows them."""
+        try:
+            recipe = Recipe.from_dict(self.recipe)
+            return recipe.model.describe(), recipe.task.describe()
+        except IclearnError:
+            return str(self.recipe["model"].get("kind")), str(self.recipe["task"].get("kind"))
 
 
 class Store:
@@ -73,7 +79,17 @@ class Store:
         checkpoint_seconds: float = 30.0,
         again: bool = False,
     ) -> Trace:
-        """The stored run, or a new one. A run that diverges is returned and not stored."""
+        """The stored run, or a new one. A run that diverges is returned and not stored.
+
+        Args:
+            recipe: what to train.
+            dataset: the arrays a `GivenData` task describes.
+            weights: the arrays an ``init`` of scheme ``given`` describes.
+            progress: called between chunks with (step, steps, loss).
+            checkpoint_seconds: how often the state of a run in progress is kept.
+            again: train even if the run is stored. A stored run that other code made says so in
+                `Trace.up_to_date`; this is how to make it anew.
+        """
         if recipe.init.scheme == "given" and not recipe.init.digest:
             raise IclearnError("a stored run from given weights needs their digest: use Init.given(weights)")
         if not again and (stored := self.get(recipe)) is not None:
@@ -124,13 +140,6 @@ class Store:
         return sorted(found, key=lambda s: s.created, reverse=True)
 
 
-def recipe_of(trace: Trace) -> Recipe:
-    """The recipe a trace came from."""
-    recipe = Spec.from_dict(trace.provenance["recipe"])
-    assert isinstance(recipe, Recipe)
-    return recipe
-
-
 def _last_loss(path: Path) -> float:
     import zarr
 
@@ -157,19 +166,13 @@ class DiskCheckpoint:
             return None  # a damaged checkpoint costs time, not the run
 
     def save(self, arrays: dict[str, np.ndarray]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex[:8]}.partial")
-        try:
-            with open(temporary, "wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-            os.replace(temporary, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with new_file(self.path) as temporary:
+            np.savez(temporary, **arrays)  # type: ignore[arg-type]
         self._last = time.monotonic()
 
     def clear(self) -> None:
         self.path.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f"{self.path.name}.*.partial"):
+        for left in self.path.parent.glob(f".{self.path.name}.*.partial.npz"):
             left.unlink(missing_ok=True)
         for left in self.path.parent.glob(f".{self.path.name[1:13]}.zarr.*.partial"):
             shutil.rmtree(left, ignore_errors=True)

@@ -1,12 +1,11 @@
 """Sweeps: a grid of recipes to one labeled dataset, on one device or many machines, safe against kills."""
 
-from .api import carry_out, make_plan, sweep
+from .api import carry_out, make_plan, plan_from_file, sweep
 from .axes import Axis, read_axes
 from .folder import SweepFolder
 from .plan import Plan, Reduce
 from .progress import Progress, status
 from .runners import run_chunk
-from .spec_file import plan_from_file
 
 __all__ = [
     "Axis",

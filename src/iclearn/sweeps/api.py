@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import IclearnError
+from ..core.reader import read_spec, read_table
 from ..core.recipe import Recipe
 from .axes import read_axes
 from .dask_cluster import check_cluster, dask_runner
 from .folder import SweepFolder
-from .memory import chunk_limit
 from .plan import ComputePath, Plan, Reduce
 from .runners import RETRIES, Runner, execute, here, processes
-from .validate import check_plan
-from .values import build, recipe_from
+from .validate import check_plan, chunk_limit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,8 +34,8 @@ def make_plan(
     path: ComputePath = "auto",
 ) -> Plan:
     """The plan of a sweep: every point checked, chunks sized to the device's memory (or at most `chunk` runs each)."""
-    recipe = recipe_from(base)
-    kept = reduce if isinstance(reduce, Reduce) else build(Reduce, reduce or {}, "reduce")
+    recipe = read_spec(Recipe, base, "base")
+    kept = reduce if isinstance(reduce, Reduce) else read_spec(Reduce, reduce or {}, "reduce")
     draft = Plan(recipe, read_axes(recipe, axes or {}, seeds), kept, 1 if chunk is None else chunk, name, path)
     bytes_a_run = check_plan(draft)
     if chunk is not None:
@@ -109,3 +108,27 @@ def sweep(
     plan = make_plan(base, axes, seeds, reduce=reduce, name=name, chunk=chunk, path=path)
     folder = carry_out(plan, out, workers=workers, cluster=cluster, retries=retries, progress=progress)
     return folder.dataset().load()
+
+
+KEYS = ("name", "base", "axes", "seeds", "reduce", "chunk")
+
+
+def plan_from_file(path: str | Path, *, chunk: int | None = None, compute: ComputePath = "auto") -> Plan:
+    """The plan of a YAML file, its keys checked."""
+    data = read_table(path)
+    if "base" not in data:
+        raise IclearnError(f"{path} must be a table with base: and axes: (and {', '.join(KEYS)})")
+    if unknown := [key for key in data if key not in KEYS]:
+        raise IclearnError(f"{path} has no key {unknown[0]!r}; keys are {', '.join(KEYS)}")
+    for key in ("axes", "reduce"):
+        if not isinstance(data.get(key) or {}, dict):
+            raise IclearnError(f"{path}: {key} must be a table, not {data[key]!r}")
+    return make_plan(
+        data["base"],
+        data.get("axes"),
+        data.get("seeds"),
+        reduce=data.get("reduce"),
+        name=str(data.get("name") or Path(path).stem),
+        chunk=chunk if chunk is not None else data.get("chunk"),
+        path=compute,
+    )

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
+
+import numpy as np
 
 from ..core.errors import IclearnError
+from ..core.reader import coerce, field_type, plain_value
 from ..core.recipe import Recipe
-from ..core.spec import Spec
-from .values import coerce, expand, plain_value
 
-# Fields that change numbers and neither shapes nor the program: runs that differ in them train side by side.
-NUMBERS = frozenset(
-    {
-        "seed",
-        "init.scale",
-        "optimizer.lr",
-        "optimizer.momentum",
-        "optimizer.weight_decay",
-        "task.covariance.parameters",
-        "task.covariance.trace",
-        "task.prior_mean",
-        "task.noise",
-    }
-)
-# Shapes whose parameters only change the eigenvalues (two_level counts eigenvalues, matrix turns them).
-SMOOTH_SHAPES = ("power", "spiked", "eigenvalues")
 # Names that a sweep's dataset, or xarray (`sel(drop=…)`), uses itself.
 TAKEN = frozenset({"level", "crossing", "plateau", "sample", "drop"})
 
@@ -57,24 +41,6 @@ class Axis:
     def to_dict(self) -> dict[str, Any]:
         rows = [[plain_value(v) for v in row] for row in self.values]
         return {"name": self.name, "fields": list(self.fields), "values": rows, "coords": list(self.coords)}
-
-
-def field_hint(base: Spec, path: str) -> Any:
-    """The type of the field at a dotted path, or one line naming the fields there are."""
-    here: Any = base
-    parts = path.split(".")
-    for depth, part in enumerate(parts):
-        names = sorted(f.name for f in dataclasses.fields(here)) if isinstance(here, Spec) else []
-        owner = ".".join(parts[:depth]) or "a recipe"
-        if here is None:
-            raise IclearnError(f"axis {path}: the base has no {owner}; give it one")
-        if part not in names:
-            said = f"its fields are {', '.join(names)}" if names else "it is a plain value"
-            raise IclearnError(f"axis {path}: {owner} has no field {part!r}; {said}")
-        if depth == len(parts) - 1:
-            return get_type_hints(type(here))[part]
-        here = getattr(here, part)
-    raise IclearnError("an axis needs a field")
 
 
 def read_axes(base: Recipe, axes: Mapping[str, Any], seeds: Any = None) -> tuple[Axis, ...]:
@@ -123,7 +89,7 @@ def _make(base: Recipe, name: str, columns: dict[str, list[Any]], coords: Any) -
         raise IclearnError(f"fields of axis {name} must have equally many values: {told}")
     typed = {}
     for path, values in columns.items():
-        hint = field_hint(base, path)
+        hint = field_type(base, path, "axis ")
         typed[path] = [coerce(value, hint, f"axis {name}, {path}") for value in values]
     rows = tuple(zip(*typed.values(), strict=True))
     keys = [json.dumps([plain_value(v) for v in row]) for row in rows]
@@ -160,19 +126,63 @@ def _no_clashes(axes: list[Axis]) -> None:
             raise IclearnError(f"two axes have the {what} {repeated!r}{hint}")
 
 
-def is_number(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
+def is_traceable(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
     """Whether the runs along this axis share one program: every field of it only changes numbers."""
-    swept = {field for other in axes for field in other.fields}
+    traceable = base.traceable_fields()
+    static = {field for other in axes for field in other.fields if field not in traceable}
     for field in axis.fields:
         column = axis.column(field)
-        if field not in NUMBERS or any(v is None for v in column):
+        if field not in traceable or any(v is None for v in column):
             return False
         if len({len(v) if isinstance(v, tuple) else 0 for v in column}) > 1:
             return False
-        if field.startswith("task.covariance."):
-            covariance = getattr(base.task, "covariance", None)
-            if swept & {"task", "task.covariance", "task.covariance.shape"}:
-                return False
-            if field.endswith("parameters") and getattr(covariance, "shape", "") not in SMOOTH_SHAPES:
-                return False
+        parent = field.rpartition(".")[0]
+        if "." in parent and any(
+            parent == s or parent.startswith(f"{s}.") or s.startswith(f"{parent}.") for s in static
+        ):
+            return False  # what is traceable in a nested spec depends on the spec, which is swept too
     return True
+
+
+def expand(given: Any, where: str) -> list[Any]:
+    """The values of an axis: a list, or {linspace: [a, b, n]}, {logspace: [a, b, n]} (from a to b), {range: n}.
+
+    >>> expand({"logspace": [0.01, 1, 3]}, "lr")
+    [0.01, 0.1, 1.0]
+    """
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if isinstance(given, Mapping):
+        if len(given) != 1 or next(iter(given)) not in ("linspace", "logspace", "range"):
+            raise IclearnError(f"{where}: values are a list, linspace, logspace or range, not {dict(given)!r}")
+        ((form, ends),) = given.items()
+        values = _ranged(ends, where) if form == "range" else _spaced(form, ends, where)
+    elif isinstance(given, range) or (isinstance(given, Sequence) and not isinstance(given, str)):
+        values = list(given)
+    else:
+        raise IclearnError(f"{where}: values are a list, linspace, logspace or range, not {given!r}")
+    if not values:
+        raise IclearnError(f"{where} has no values: give at least one")
+    return values
+
+
+def _ranged(ends: Any, where: str) -> list[int]:
+    parts = ends if isinstance(ends, list | tuple) else [ends]
+    if not 1 <= len(parts) <= 3 or not all(isinstance(p, int) and not isinstance(p, bool) for p in parts):
+        raise IclearnError(f"{where}: range takes one to three whole numbers, not {ends!r}")
+    return list(range(*parts))
+
+
+def _spaced(form: str, ends: Any, where: str) -> list[float]:
+    if not isinstance(ends, list | tuple) or len(ends) != 3:
+        raise IclearnError(f"{where}: {form} takes [first, last, how many], not {ends!r}")
+    first, last = (coerce(end, float, f"{where} {form}") for end in ends[:2])
+    count = coerce(ends[2], int, f"{where} {form} count")
+    if count < 1:
+        raise IclearnError(f"{where}: {form} needs at least one value, not {count}")
+    if form == "linspace":
+        return np.linspace(first, last, count).tolist()
+    if not (first > 0 and last > 0):
+        raise IclearnError(f"{where}: logspace goes between positive numbers (not exponents), not {first} and {last}")
+    exact = np.geomspace(first, last, count).tolist()
+    return [float(f"{v:.15g}") for v in exact]  # 0.1 and not 0.10000000000000002

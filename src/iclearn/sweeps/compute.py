@@ -8,34 +8,49 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.recipe import Recipe, Record
+from ..engines.batch.inputs import recipe_of_run
 from ..engines.reductions import reduce_curves, sample_steps
 from ..engines.simulate import simulate
-from .levels import zhang_levels
+from ..theory.base import levels_of
 from .plan import Chunk, Plan
 
 
 def compute(plan: Plan, chunk: Chunk) -> dict[str, np.ndarray]:
     """Name → array with a leading axis of runs, in the order of `plan.indices`."""
-    group, numbers = plan.group(chunk.box), plan.numbers(chunk.box)
-    levels = zhang_levels(group, numbers, chunk.runs) if plan.reduce.levels == "zhang2025" else None
+    group, varying = plan.group(chunk.box), plan.varying(chunk.box)
+    levels = None if plan.reduce.levels == "none" else chunk_levels(group, plan.reduce.levels, varying, chunk.runs)
     if plan.path == "serial" or group.optimizer.rule == "flow":
         recipes = [plan.recipe(index) for index in plan.indices(chunk.box)]
         return train_serial(recipes, levels, plan.reduce.samples, plan.reduce.curve)
     from ..engines.batch.train_batch import train_batch
 
-    numbers = numbers or {"seed": np.array([group.seed])}  # all axes are static: a batch of one
+    varying = varying or {"seed": np.array([group.seed])}  # all axes are static: a batch of one
     # chunks at the edge of the grid are filled up, so that one program serves all
     spare = math.prod(plan.box_shape) - chunk.runs
-    numbers = {name: _filled(column, spare) for name, column in numbers.items()}
+    varying = {name: _filled(column, spare) for name, column in varying.items()}
     found = train_batch(
         group,
-        numbers,
+        varying,
         levels=None if levels is None else _filled(levels, spare),
         samples=plan.reduce.samples,
         curve=plan.reduce.curve,
         path=plan.path,
     )
     return {name: values[: chunk.runs] for name, values in found.items()}
+
+
+def chunk_levels(recipe: Recipe, theory: str, varying: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """The heights at which a theory expects plateaus, for each of `count` runs: (run, level).
+
+    Levels depend on the task alone, so they are computed once for each task that occurs.
+    """
+    table = {name: values for name, values in varying.items() if name.startswith("task__")}
+    if not table:
+        return np.tile(levels_of(recipe, theory).heights, (count, 1))
+    columns = np.concatenate([values.reshape(count, -1) for values in table.values()], 1)
+    _, first, where = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    rows = [levels_of(recipe_of_run(recipe, table, i), theory).heights for i in first]
+    return np.stack(rows)[where.reshape(-1)]
 
 
 def _filled(column: np.ndarray, spare: int) -> np.ndarray:

@@ -1,15 +1,18 @@
-"""What the dataset of a sweep holds: every variable with its extra dimensions, type, fill value and meaning."""
+"""What the dataset of a sweep holds: every variable with its dimensions, type, fill value and meaning, and the
+coordinates of its axes."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..core.reader import plain_value
 from ..core.status import Status
 from ..engines.reductions import MOST, STATUS_CODES, sample_steps
-from ..tasks.base import AbstractTask
+from .axes import scalars
 from .plan import Plan
 
 STATUS = tuple(Status[name.upper()] for name in sorted(STATUS_CODES, key=lambda name: STATUS_CODES[name]))  # by code
@@ -32,7 +35,7 @@ class Variable:
 
 def num_levels(plan: Plan) -> int:
     """Levels of the largest task in the sweep."""
-    dims = [plan.base.task.dim] if isinstance(plan.base.task, AbstractTask) else [1]
+    dims = [plan.base.task.dim]
     for axis in plan.axes:
         for field in axis.fields:
             if field == "task.dim":
@@ -80,3 +83,30 @@ def schema(plan: Plan) -> dict[str, Variable]:
             ("sample",), (max(map(len, samples_of(plan))),), real, np.nan, "sampled training loss"
         )
     return found
+
+
+def coordinates(plan: Plan) -> dict[str, Any]:
+    """Axis labels, the other fields of zipped axes beside them, and the extra dimensions' own numbers."""
+    found: dict[str, Any] = {}
+    for axis in plan.axes:
+        attrs: dict[str, Any] = {"fields": ", ".join(axis.fields)}
+        if list(axis.coords) == list(range(len(axis))) and axis.fields != ("seed",):
+            attrs["values"] = json.dumps([[plain_value(v) for v in row] for row in axis.values])
+        found[axis.name] = (axis.name, _labels(list(axis.coords)), attrs)
+    for axis in plan.axes:
+        for field in axis.fields if len(axis.fields) > 1 else ():
+            name, labels = field.rpartition(".")[2], scalars(axis.column(field))
+            if name not in found and labels is not None:
+                found[name] = (axis.name, _labels(labels), {"fields": field})
+    for variable in schema(plan).values():
+        for dim, size in zip(variable.dims, variable.sizes, strict=True):
+            found[dim] = (dim, np.arange(size))
+    if "sample" in found and len(samples_of(plan)) == 1:
+        found["sample"] = ("sample", samples_of(plan)[0], {"long_name": "step"})
+    return found
+
+
+def _labels(values: list[Any]) -> np.ndarray:
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return np.asarray(values)
+    return np.array([str(v) for v in values], dtype=object)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import IclearnError
-from .dataset import NOT_RUN, STATUS, Variable, schema
+from .dataset import NOT_RUN, STATUS, Variable, coordinates, schema
 from .leases import STALE_SECONDS, Claims
 from .plan import Chunk, Plan
 
@@ -230,8 +230,6 @@ def _allocate(path: Path, plan: Plan) -> None:
     """The empty dataset: coordinates in full, variables without a single chunk."""
     import xarray as xr
     import zarr
-
-    from .coords import coordinates
 
     attrs = {"iclearn_sweep": plan.name, "sweep_hash": plan.hash, "base": plan.base.to_json()}
     xr.Dataset(coords=coordinates(plan), attrs=attrs).to_zarr(path, mode="w", consolidated=False, zarr_format=3)

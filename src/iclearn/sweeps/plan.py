@@ -13,13 +13,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.checks import check_choice, check_int
 from ..core.errors import IclearnError
-from ..core.recipe import Recipe, one_of, whole
+from ..core.reader import read_spec
+from ..core.recipe import Recipe
+from ..core.registry import THEORIES
 from ..core.spec import Spec
-from .axes import Axis, is_number
-from .values import recipe_from
+from .axes import Axis, is_traceable
 
-FORMAT = 1
+FORMAT = 2
+# How format 1, before the American spellings, calls the ways to train a batch.
+_FORMER_PATHS = {"plain": "vmap", "written": "unrolled", "fused": "pallas", "alone": "serial"}
 ComputePath = Literal["auto", "vmap", "unrolled", "pallas", "serial"]
 Box = tuple[tuple[int, int], ...]  # first point and end along every axis
 
@@ -29,17 +33,18 @@ class Reduce(Spec, kind="reduce"):
     """What is kept of each run's loss curve, sampled at `samples` + 1 steps.
 
     Args:
-        levels: ``zhang2025``: crossings of and dwell at the theory's L(M_m); ``none``: plateaus found in the curve.
+        levels: a theory (``zhang2025``): crossings of and dwell at its levels; ``none``: plateaus found in the curve.
         curve: keep the sampled curve itself too.
     """
 
-    levels: Literal["none", "zhang2025"] = "none"
+    levels: str = "none"
     samples: int = 256
     curve: bool = False
 
     def __post_init__(self) -> None:
-        one_of("levels", self.levels, Literal["none", "zhang2025"])
-        whole("samples", self.samples, 1)
+        if self.levels != "none":
+            THEORIES.get(self.levels, "reduce.levels")
+        check_int("samples", self.samples, 1)
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,8 @@ class Plan:
     path: ComputePath = "auto"
 
     def __post_init__(self) -> None:
-        whole("the chunk size", self.limit, 1)
-        one_of("path", self.path, ComputePath)
+        check_int("the chunk size", self.limit, 1)
+        check_choice("path", self.path, ComputePath)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,7 +85,7 @@ class Plan:
     @cached_property
     def numeric(self) -> tuple[bool, ...]:
         """Which axes only change numbers; the others make static groups."""
-        return tuple(is_number(axis, self.base, self.axes) for axis in self.axes)
+        return tuple(is_traceable(axis, self.base, self.axes) for axis in self.axes)
 
     @property
     def num_groups(self) -> int:
@@ -108,7 +113,7 @@ class Plan:
         """The base of a chunk's runs: its static fields, and the first value of every numeric axis."""
         return self.recipe(tuple(0 if n else box[k][0] for k, n in enumerate(self.numeric)))
 
-    def numbers(self, box: Box) -> dict[str, np.ndarray]:
+    def varying(self, box: Box) -> dict[str, np.ndarray]:
         """Field (as `Recipe.replace` takes it) → its values in the chunk's runs, in the order of `indices`."""
         grids = np.indices([end - first for first, end in box]).reshape(len(box), -1)
         found = {}
@@ -175,18 +180,21 @@ class Plan:
         """The plan that `to_dict` wrote, checked against the hash it wrote beside it."""
         from .axes import read_axes
 
-        if data.get("format") != FORMAT:
-            raise IclearnError(f"the plan has format {data.get('format')}; this version reads format {FORMAT}")
-        base = recipe_from(data["base"])
+        if data.get("format") not in (1, FORMAT):
+            raise IclearnError(f"the plan has format {data.get('format')}; this version reads formats 1 and {FORMAT}")
+        base = read_spec(Recipe, data["base"], "base")
         told = {
             a["name"]: {
-                "fields": dict(zip(a["fields"], zip(*a["values"], strict=True), strict=True)),
+                "fields": dict(zip(map(_field, a["fields"]), zip(*a["values"], strict=True), strict=True)),
                 "coords": a["coords"],
             }
             for a in data["axes"]
         }
-        axes = read_axes(base, told)
-        plan = Plan(base, axes, Spec.from_dict(data["reduce"]), data["limit"], data["name"], data["path"])
+        path = _FORMER_PATHS.get(data["path"], data["path"])
+        plan = Plan(base, read_axes(base, told), Reduce.from_dict(data["reduce"]), data["limit"], data["name"], path)
+        if data["format"] == 1:  # names of chunks are hashes of recipes as they were spelled
+            boxes = [(c["id"], tuple(tuple(ends) for ends in c["box"]), c["runs"]) for c in data["chunks"]]
+            vars(plan).update(hash=data["hash"], chunks=tuple(Chunk(*chunk) for chunk in boxes))
         if plan.hash != data["hash"]:
             raise IclearnError("the plan does not have the hash written in it: the folder is damaged, start another")
         return plan
@@ -195,6 +203,11 @@ class Plan:
         """A point in words: ``rank=3, lr=0.1``."""
         kept = only or (True,) * len(self.axes)
         return ", ".join(f"{a.name}={a.coords[i]}" for a, i, keep in zip(self.axes, index, kept, strict=True) if keep)
+
+
+def _field(path: str) -> str:
+    """A dotted path as it is spelled now."""
+    return path.replace("optimiser", "optimizer").replace("centre", "center")
 
 
 def digest(content: Any) -> str:

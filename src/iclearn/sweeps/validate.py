@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,13 +13,14 @@ import jax
 from ..core.errors import IclearnError
 from ..core.recipe import Recipe
 from ..engines.build import Setup, prepare
-from ..tasks.given import GivenData
-from ..tasks.regression import LinearRegression
-from .levels import check_levels
+from ..theory.base import levels_of
 from .plan import Plan
 
 FEW_PROMPTS = 64  # enough to find out whether a combination is possible
 BLOCK_NUMBERS = 4_000_000  # of a block of prompts while moments are gathered
+SHARE = 0.25  # of the device's memory: compiled programs keep copies
+CPU_RUN_STEPS = 2e8  # of a chunk on a CPU: a look at the progress every minute or so
+MOST_RUNS = {"cpu": 1 << 14, "gpu": 1 << 17}
 
 
 def group_indices(plan: Plan) -> Iterator[tuple[int, ...]]:
@@ -28,7 +30,7 @@ def group_indices(plan: Plan) -> Iterator[tuple[int, ...]]:
 
 def check_plan(plan: Plan) -> int:
     """Refuse impossible points in one line, naming the first; returns the bytes that one run needs at most."""
-    if isinstance(plan.base.task, GivenData):
+    if plan.base.task.needs_dataset:
         raise IclearnError("a sweep draws its own prompts: a base with given data cannot be swept")
     if plan.base.init.scheme == "given":
         raise IclearnError("a sweep draws its own weights: the base's init scheme must not be 'given'")
@@ -47,7 +49,7 @@ def check_plan(plan: Plan) -> int:
             try:
                 most = max(most, bytes_a_run(recipe, plan.reduce.samples))
                 if plan.reduce.levels != "none":
-                    check_levels(recipe)
+                    levels_of(recipe, plan.reduce.levels)
             except IclearnError as error:
                 problems.append(f"{plan.describe(point)}: {error}")
     if problems:
@@ -75,33 +77,43 @@ def _prepared(plan: Plan, group: tuple[int, ...]) -> list[tuple[int, ...]]:
     return points
 
 
-def smaller_set(recipe: Recipe) -> tuple[Recipe, float]:
-    """The recipe with few prompts, and how many times more it really has."""
-    count = getattr(recipe.task, "num_prompts", None)
-    few = max(FEW_PROMPTS, getattr(recipe.task, "dim", 1) + 2)
-    if count is None or count <= few:
-        return recipe, 1.0
-    tests = {"task__test_prompts": few} if getattr(recipe.task, "test_prompts", 0) > few else {}
-    return recipe.replace(task__num_prompts=few, **tests), count / few
-
-
 def bytes_a_run(recipe: Recipe, samples: int) -> int:
     """The memory one of many runs needs, from the arrays it starts with: weights and what optimizers keep beside
     them, the engine's moments (or its prompts), the sampled curve and what reductions make of it."""
-    cheap, times = smaller_set(recipe)
-    setup: Setup = prepare(cheap)
+    task, few = recipe.task, recipe.task.with_prompts(FEW_PROMPTS)
+    setup: Setup = prepare(recipe.replace(task=few))
     weights, engine = _bytes(setup.model), _bytes(setup.engine)
     item = 8 if recipe.dtype == "float64" else 4
     gathering = 0
     if setup.engine_name == "samples":
-        engine *= int(4 * times)
-    elif setup.engine_name == "moments" and isinstance(recipe.task, LinearRegression):
-        task = recipe.task
-        prompt = (task.context_len + 1) * (task.dim + task.out_dim)
-        gathering = 2 * item * min(BLOCK_NUMBERS, (task.num_prompts or 1) * prompt)
+        engine *= int(4 * (task.num_prompts or 1) / (few.num_prompts or 1))
+    elif setup.engine_name == "moments":
+        gathering = 2 * item * min(BLOCK_NUMBERS, (task.num_prompts or 1) * task.numbers_per_prompt())
     return 8 * weights + 2 * engine + gathering + 8 * item * (samples + 1)
 
 
 def _bytes(tree: Any) -> int:
     arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     return sum(a.size * (a.dtype.itemsize or 8) for a in arrays)
+
+
+def device_bytes() -> int:
+    """Memory of the device that JAX computes on."""
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        limit = (device.memory_stats() or {}).get("bytes_limit")
+        if limit:
+            return int(limit)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def chunk_limit(bytes_a_run: int, steps: int) -> int:
+    """Runs of a chunk at most.
+
+    >>> chunk_limit(1 << 50, 1000)
+    1
+    """
+    cpu = jax.devices()[0].platform == "cpu"
+    fitting = int(SHARE * device_bytes() / max(1, bytes_a_run))
+    working = int(CPU_RUN_STEPS / steps) if cpu else MOST_RUNS["gpu"]
+    return max(1, min(fitting, working, MOST_RUNS["cpu" if cpu else "gpu"]))

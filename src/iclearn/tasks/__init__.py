@@ -1,6 +1,6 @@
 """Distributions of prompts."""
 
-from .base import AbstractSource, AbstractTask
+from ..core.task import AbstractSource, AbstractTask
 from .covariance import Covariance
 from .given import GivenData
 from .regression import LinearRegression

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..core.checks import check_choice
 from ..core.errors import IclearnError
-from ..core.recipe import one_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
 
@@ -38,7 +38,7 @@ class Covariance(Spec, kind="covariance"):
     trace: float | None = 1.0
 
     def __post_init__(self) -> None:
-        one_of("covariance shape", self.shape, Shape)
+        check_choice("covariance shape", self.shape, Shape)
         object.__setattr__(self, "parameters", tuple(float(v) for v in self.parameters))
         needed = _PARAMETERS.get(self.shape, len(self.parameters))
         if len(self.parameters) != needed:
@@ -122,6 +122,16 @@ class Covariance(Spec, kind="covariance"):
             raise IclearnError(f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
         raw = np.sort(raw)[::-1]
         return raw if self.trace is None else raw * (self.trace / raw.sum())
+
+    def traceable_fields(self) -> frozenset[str]:
+        """Fields that only change eigenvalues: `two_level` counts them, `matrix` turns the eigenvectors."""
+        smooth = {"parameters"} if self.shape in ("power", "spiked", "eigenvalues") else set()
+        return frozenset({"trace", *smooth})
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the eigenvectors are the axes."""
+        return not self.rotate and self.shape != "matrix"
 
     def _traced_values(self, dim: int) -> Float[Array, " dim"]:
         """`values` for traced numbers, which were checked before they were traced."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..core.dataset import Arrays, Dataset, FeatureArrays
 from ..core.errors import IclearnError, MissingClosedForm
-from ..core.prompt import Arrays, Batch, Dataset, FeatureArrays, FeatureBatch, Prompt, full_prompt
-from .base import AbstractSource, AbstractTask
+from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
+from ..core.task import AbstractSource, AbstractTask
 from .expectations import LabelLaw
 
 _BLOCK = 4096
@@ -21,6 +22,8 @@ _BLOCK = 4096
 @dataclass(frozen=True)
 class GivenData(AbstractTask, kind="given_data"):
     """Fixed arrays. Make one with `GivenData.of(dataset)`; run it with ``simulate(recipe, dataset=dataset)``."""
+
+    needs_dataset: ClassVar[bool] = True
 
     dim: int
     context_len: int
@@ -73,8 +76,15 @@ class GivenData(AbstractTask, kind="given_data"):
             )
         return BoundData(**vars(self), dataset=dataset)
 
-    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
-        raise IclearnError("bind the dataset first: the covariance of given data is that of its arrays")
+    @property
+    def gives_features(self) -> bool:
+        return self.context_len == 0
+
+    def describe(self) -> str:
+        return f"given data D={self.dim} N={self.context_len} P={self.num_prompts}"
+
+    def describe_data(self) -> str:
+        return f"given by the user, SHA-256 {self.digest}"
 
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource:
         raise IclearnError("bind the dataset first")
@@ -99,11 +109,11 @@ class BoundData(GivenData):
 
     dataset: Dataset | None = None
 
-    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
+    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"] | None:
         assert self.dataset is not None
         train = self.dataset.train
         if isinstance(train, FeatureArrays):
-            return jnp.full((self.dim, self.dim), jnp.nan)
+            return None
         x = train.x.reshape(-1, self.dim)
         return jnp.asarray(x.T @ x / len(x))
 
@@ -175,6 +185,3 @@ class FeatureSource(AbstractSource):
 
     def block(self, index: Array) -> FeatureBatch:
         return FeatureBatch(self.features[index], self.target[index], self.weight[index])
-
-    def prefix_block(self, index: Array, context: Array | int) -> Batch:
-        raise IclearnError("ready-made features have no prefixes")

@@ -9,6 +9,7 @@ E[ŵᵀBŵ · ŵᵀB'ŵ] = tr BR tr B'R + 2 tr BRB'R − 2 mᵀBm mᵀB'm.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,6 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core.errors import IclearnError
+from ..core.forms import AbstractForm, Moments, average, quadratic
+from ..core.task import AbstractTask
 from .expectations import LabelLaw
 
 
@@ -74,3 +78,39 @@ def context_moments(laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], nu
         energy = jnp.einsum("ij,ij->", cov, second[:dim, :dim])
         parts.append(jax.tree.map(lambda a, share=law.weight: share * a, ContextMoments(whole, cross, energy)))
     return jax.tree.map(lambda *terms: functools.reduce(jnp.add, terms), *parts)
+
+
+class GramForm(AbstractForm):
+    """The loss of ŷ = uᵀ W x_q with an independent query of covariance Λ = AAᵀ, in Kronecker form.
+
+    c − 2⟨E[u wᵀ]A, WA⟩ + tr((WA)ᵀ E[uuᵀ] WA): the moments of u against the task in whitened inputs.
+    """
+
+    moments: Moments
+    root: Float[Array, "dim dim"]
+
+    def __call__(self, coefficients: Float[Array, "feature output"]) -> Float[Array, ""]:
+        pairs, dim = self.moments.cross.shape
+        num = coefficients.shape[1]
+        table = jnp.einsum("pjm,jk->pmk", coefficients.reshape(pairs, dim, num), self.root).reshape(pairs, -1)
+        cross = jnp.tile(self.moments.cross, (1, num))
+        # `quadratic` takes the mean over columns, of which each output has dim
+        return dim * quadratic(table, self.moments.second, cross, self.moments.constant / dim)
+
+    def minimum(self) -> Any:
+        """What a model with enough heads and its own guess reaches."""
+        dim = self.root.shape[0]
+        apart = Moments(self.moments.second, self.moments.cross, self.moments.constant / dim)
+        return dim * apart.minimum()
+
+
+def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> GramForm:
+    """The exact loss of every linear self-attention on this task, for any task with Gaussian inputs and one output."""
+    if task.out_dim != 1:
+        raise IclearnError(f"linear self-attention has one output; this task has {task.out_dim}")
+    cov, laws = task.covariance_matrix(seed), task.label_laws(seed, which)
+    root = jnp.linalg.cholesky(cov)
+    parts = [context_moments(laws, cov, jnp.asarray(float(n))) for n in task.context_lengths(which)]
+    mean = average(parts, jnp.float64)
+    form = GramForm(Moments(mean.second, mean.cross @ root, mean.constant), root)
+    return jax.tree.map(lambda a: a.astype(dtype), form)

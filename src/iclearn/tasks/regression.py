@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from ..core.checks import check_int
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
-from ..core.recipe import whole
 from ..core.rng import normal, standard_normals, stream
 from ..core.sharding import sum_blocks
-from .base import AbstractSource, AbstractTask
+from ..core.task import AbstractSource, AbstractTask
 from .covariance import Covariance
 from .expectations import LabelLaw
 
@@ -41,6 +41,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         whiten: make the empirical mean and covariance of w over the set exactly those of the prior (c = 1 only).
     """
 
+    former_names: ClassVar[dict[str, str]] = {"centre": "center"}
+
     dim: int = 4
     context_len: int = 31
     out_dim: int = 1
@@ -57,10 +59,10 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def __post_init__(self) -> None:
         for name, value in [("dim", self.dim), ("context_len", self.context_len), ("out_dim", self.out_dim)]:
-            whole(name, value, 1)
+            check_int(name, value, 1)
         if self.num_prompts is not None:
-            whole("num_prompts (None for infinitely many)", self.num_prompts, 1)
-        whole("test_prompts", self.test_prompts, 0)
+            check_int("num_prompts (None for infinitely many)", self.num_prompts, 1)
+        check_int("test_prompts", self.test_prompts, 0)
         if self.prior_mean is not None:
             object.__setattr__(self, "prior_mean", tuple(float(v) for v in self.prior_mean))
         if not 0 <= self.in_context <= 1:
@@ -85,9 +87,47 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         if self.prior_covariance is not None:
             self.prior_covariance.values(self.dim)
 
-    def numbers(self) -> dict[str, Any]:
+    def fresh_parameters(self) -> dict[str, Any]:
         mean = {} if self.prior_mean is None else {"prior_mean": self.prior_mean}
         return {"noise": self.noise, **mean}
+
+    def traceable_fields(self) -> frozenset[str]:
+        own = {f"covariance.{name}" for name in self.covariance.traceable_fields()}
+        return frozenset({"noise", "prior_mean", *own})
+
+    def symmetry_breaking_fields(self) -> frozenset[str]:
+        return frozenset({"prior_mean"})
+
+    @property
+    def isotropic(self) -> bool:
+        return self.prior_mean is None and self.prior_covariance is None and self.in_context == 1
+
+    @property
+    def diagonal_inputs(self) -> bool:
+        return self.covariance.diagonal
+
+    def with_prompts(self, count: int) -> LinearRegression:
+        count = max(count, self.dim + 2)  # whitening needs more prompts than dimensions
+        if self.num_prompts is None or self.num_prompts <= count:
+            return self
+        return self.replace(num_prompts=count, test_prompts=min(self.test_prompts, count))
+
+    def describe(self) -> str:
+        prompts = self.num_prompts if self.num_prompts is not None else "∞"
+        return f"D={self.dim} N={self.context_len} P={prompts}"
+
+    def describe_data(self) -> str:
+        prompts = (
+            "infinitely many prompts (integrated in closed form or drawn fresh)"
+            if self.num_prompts is None
+            else f"{self.num_prompts} prompts drawn once per seed"
+        )
+        sizes = f"D={self.dim}, N={self.context_len}, {self.covariance.shape} spectrum"
+        return f"synthetic, {prompts}, {sizes}, threefry streams of the root seed"
+
+    def describe_splits(self) -> str:
+        each = f", {self.test_prompts} prompts each" if self.tests else ""
+        return super().describe_splits().replace(", streams", f"{each}, streams")
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.errors import IclearnError, MissingClosedForm
+from ..core.checks import check_choice, check_int
+from ..core.errors import IclearnError
 from ..core.prompt import Batch, Document
-from ..core.recipe import one_of, whole
 from ..core.rng import normal, stream
-from .base import AbstractSource, AbstractTask
+from ..core.task import AbstractSource, AbstractTask
 from .covariance import Covariance
-from .expectations import LabelLaw
 
 Embedding = Literal["gaussian", "sphere", "sign"]
 EVALUATION = "evaluation"
@@ -41,6 +40,8 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         test_prompts: size of the ``evaluation`` set; 0 for none.
     """
 
+    prompt_type: ClassVar[type] = Document
+
     context_len: int = 200
     dim: int = 20
     query_len: int | None = None
@@ -52,16 +53,16 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
     test_prompts: int = 0
 
     def __post_init__(self) -> None:
-        whole("context_len", self.context_len, 2)
-        whole("dim", self.dim, 1)
+        check_int("context_len", self.context_len, 2)
+        check_int("dim", self.dim, 1)
         if self.query_len is not None:
-            whole("query_len (None: as many as the context)", self.query_len, 2)
+            check_int("query_len (None: as many as the context)", self.query_len, 2)
         if not 0 <= self.scale < np.inf:
             raise IclearnError(f"the logit scale must be finite and not negative, not {self.scale}")
-        one_of("embedding", self.embedding, Embedding)
+        check_choice("embedding", self.embedding, Embedding)
         if self.num_prompts is not None:
-            whole("num_prompts (None for fresh documents)", self.num_prompts, 1)
-        whole("test_prompts", self.test_prompts, 0)
+            check_int("num_prompts (None for fresh documents)", self.num_prompts, 1)
+        check_int("test_prompts", self.test_prompts, 0)
         if self.in_sample and self.query_len not in (None, self.context_len):
             raise IclearnError(
                 f"in-sample query words are the context's own {self.context_len}: drop query_len {self.query_len}"
@@ -77,7 +78,7 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
     def prefixes(self) -> bool:  # type: ignore[override]
         return False
 
-    def numbers(self) -> dict[str, Any]:
+    def fresh_parameters(self) -> dict[str, Any]:
         return {"scale": self.scale}
 
     @property
@@ -109,8 +110,11 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         drawn = self.unchecked(num_prompts=batch_size).source(seed, dtype)
         return drawn.draw(key, batch_size, 1 / batch_size)
 
-    def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
-        raise MissingClosedForm("softmax regression has no closed-form population loss: use engine samples")
+    def numbers_per_prompt(self) -> int:
+        return (self.context_len + self.out_dim) * self.dim
+
+    def describe(self) -> str:
+        return f"documents d={self.dim} n={self.context_len} scale={self.scale:g}"
 
 
 class DocumentSource(AbstractSource):
@@ -163,9 +167,6 @@ class DocumentSource(AbstractSource):
         position = index * self.block_size + jnp.arange(self.block_size)
         weight = (position < self.num_prompts) / self.num_prompts
         return self.draw(jax.random.fold_in(self.key, index), self.block_size, weight)
-
-    def prefix_block(self, index: Array, context: Array | int) -> Batch:
-        raise IclearnError("a softmax regression document has no prefixes")
 
 
 def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from iclearn.models.softmax_descent import SoftmaxDescent, line_search
+from iclearn.models.predictors.softmax_descent import SoftmaxDescent, line_search
 from iclearn.models.softmax_layers import LabelAttention
 from iclearn.papers.lab import Lab
-from iclearn.papers.li2024 import PAPER, common, fig1, fig2, fig_bounds, fig_layers, fig_n, fig_scale, fig_steps
+from iclearn.papers.li2024 import PAPER, fig1, fig2, fig_bounds, fig_layers, fig_n, fig_scale, fig_steps
 from iclearn.papers.li2024.measures import compare, sources
 from iclearn.tasks.softmax_regression import SoftmaxRegression
 

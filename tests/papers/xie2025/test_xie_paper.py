@@ -9,10 +9,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
-from iclearn.papers.xie2025.check import sampled_losses
 
 from iclearn.core.recipe import Init
-from iclearn.engines.gram import gram_form
 from iclearn.models import LSA, LSATogether
 from iclearn.papers.collect import load_paper
 from iclearn.papers.xie2025 import (
@@ -26,7 +24,9 @@ from iclearn.papers.xie2025 import (
     fig_prior_mean,
     fig_training,
 )
+from iclearn.papers.xie2025.sampled_check import sampled_losses
 from iclearn.papers.xie2025.setup import CONTEXT, DIM, HEADS, NAMES, NORMS, law_of, online_recipe, paper_task
+from iclearn.tasks.gram_moments import gram_form
 from iclearn.theory.xie2025 import Law, bayes_loss, best_loss, gd_step, optimal_weights, optimum
 
 STEP = DIM * (DIM + 1) / (CONTEXT + DIM + 1)

@@ -16,22 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...core.recipe import Recipe
-from ...models.base import AbstractReducibleModel
-from ...models.lsa import GuessGramQuery
-from ...tasks.base import AbstractTask
+from ...models.base import AbstractFeatureModel
 from ..base import AbstractEngine
-from ..build import Setup, prepare
-from ..gram import gram_engine
+from ..build import EXACT, Setup, exact_engine, prepare
 from ..loop import initial_state
-from ..moments import stream_sets
 from ..optimizers import Hyper
-from ..population import population_forms
 from ..samples import step_key
 
-TRACED = (
-    "seed", "init__scale", "optimizer__lr", "optimizer__momentum", "optimizer__weight_decay", "task__noise",
-    "task__covariance__parameters", "task__covariance__trace", "task__prior_mean",
-)  # fmt: skip
 _MOMENTS_TOGETHER = {"cpu": 2, "gpu": 64}  # training sets drawn at a time
 
 
@@ -52,17 +43,17 @@ def run_inputs(recipe: Recipe, setup: Setup) -> RunInputs:
     return RunInputs(setup.engine, state.model, state.optimizer, hyper, step_key(recipe.seed))
 
 
-def program_of(recipe: Recipe, lane: RunInputs) -> Any:
+def program_of(recipe: Recipe, run: RunInputs) -> Any:
     """What must be equal for two runs to share a program and its calls."""
-    leaves, structure = jax.tree.flatten(lane)
+    leaves, structure = jax.tree.flatten(run)
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
     return structure, shapes, recipe.steps, recipe.record
 
 
-def with_number(recipe: Recipe, numbers: Mapping[str, np.ndarray], index: int) -> Recipe:
+def recipe_of_run(recipe: Recipe, varying: Mapping[str, np.ndarray], index: int) -> Recipe:
     """The recipe of one run of a batch."""
     changes = {}
-    for name, values in numbers.items():
+    for name, values in varying.items():
         value = np.asarray(values[index])
         changes[name] = tuple(value.tolist()) if value.ndim else value.item()
     return recipe.replace(**changes)
@@ -75,50 +66,45 @@ def prepared_run(recipe: Recipe) -> tuple[RunInputs, float]:
     return run_inputs(recipe, setup), float("nan") if minimum is None else float(minimum)
 
 
-def stack_runs(lanes: Sequence[RunInputs]) -> RunInputs:
+def stack_runs(runs: Sequence[RunInputs]) -> RunInputs:
     """Runs of one shape, with a leading axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
 
 
 def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
-    """Whether `traced_runs` can make runs that differ in these fields."""
-    if setup.engine_name not in ("population", "moments") or recipe.init.scheme == "given":
+    """Whether `traced_runs` can make runs that differ in these fields (``__`` between the parts of a path)."""
+    if setup.engine_name not in EXACT or recipe.init.scheme == "given" or recipe.task.needs_dataset:
         return False
-    full = isinstance(setup.model, AbstractReducibleModel) and bool(setup.model.zero_blocks())
-    if setup.engine_name == "population" and full and "task__prior_mean" in names:
-        return False  # a mean that is not zero leads full attention out of the reduced model: each run must be checked
-    return type(setup.task) is type(recipe.task) and all(name in TRACED for name in names)
+    breaking = {f"task__{name}" for name in recipe.task.symmetry_breaking_fields()}
+    full = isinstance(setup.model, AbstractFeatureModel) and bool(setup.model.zero_blocks())
+    if setup.engine_name == "population" and full and breaking & set(names):
+        return False  # each run must be checked: full attention may leave the reduced model
+    traceable = {name.replace(".", "__") for name in recipe.traceable_fields()}
+    return traceable.issuperset(names)
 
 
 def traced_runs(
-    recipe: Recipe, setup: Setup, numbers: Mapping[str, np.ndarray]
+    recipe: Recipe, setup: Setup, varying: Mapping[str, np.ndarray]
 ) -> tuple[RunInputs, Float[Array, " run"]]:
     """All runs prepared in one program; `setup` is that of one of them."""
     kinds = {"seed": jnp.int64}
-    arrays = {name: jnp.asarray(values, kinds.get(name, jnp.float64)) for name, values in numbers.items()}
+    arrays = {name: jnp.asarray(values, kinds.get(name, jnp.float64)) for name, values in varying.items()}
     return _traced_runs(recipe, setup.engine_name, arrays)
 
 
 @eqx.filter_jit
-def _traced_runs(recipe: Recipe, engine_name: str, numbers: dict[str, Array]) -> tuple[RunInputs, Float[Array, " run"]]:
+def _traced_runs(recipe: Recipe, engine_name: str, varying: dict[str, Array]) -> tuple[RunInputs, Float[Array, " run"]]:
     def build(values: dict[str, Array]) -> tuple[RunInputs, Array]:
         own = recipe.unchecked(**values)
-        task, dtype = own.task, jnp.dtype(own.dtype)
-        assert isinstance(task, AbstractTask)
-        model = own.model.initial(task, own.init, own.seed, dtype)  # type: ignore[attr-defined]
-        features = model.feature_map
-        if engine_name == "moments":
-            engine: AbstractEngine = stream_sets(task, features, own.seed, own.dtype)
-        elif isinstance(features, GuessGramQuery):
-            engine = gram_engine(task, own.seed, dtype)
-        else:
-            engine = population_forms(task, features.normalize, own.seed, dtype)
+        model = own.model.initial(own.task, own.init, own.seed, jnp.dtype(own.dtype))
+        assert isinstance(model, AbstractFeatureModel)
+        engine = exact_engine(engine_name, own.task, model, own.seed, own.dtype)
         hyper = Hyper.of(own.optimizer, own.dtype)
         state = initial_state(model, hyper)
         least = engine.minimum()
-        lane = RunInputs(engine, state.model, state.optimizer, hyper, step_key(own.seed))
-        return lane, jnp.asarray(jnp.nan if least is None else least, jnp.float64)
+        run = RunInputs(engine, state.model, state.optimizer, hyper, step_key(own.seed))
+        return run, jnp.asarray(jnp.nan if least is None else least, jnp.float64)
 
     if engine_name == "moments":
-        return jax.lax.map(build, numbers, batch_size=_MOMENTS_TOGETHER.get(jax.default_backend(), 2))
-    return jax.vmap(build)(numbers)
+        return jax.lax.map(build, varying, batch_size=_MOMENTS_TOGETHER.get(jax.default_backend(), 2))
+    return jax.vmap(build)(varying)

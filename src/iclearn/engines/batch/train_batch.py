@@ -18,7 +18,7 @@ from ..loop import State, advance_sampled
 from ..reductions import STATUS_CODES as STATUS_CODES
 from ..reductions import reduce_curves, sample_steps
 from . import pallas
-from .inputs import RunInputs, can_trace, prepared_run, program_of, stack_runs, traced_runs, with_number
+from .inputs import RunInputs, can_trace, prepared_run, program_of, recipe_of_run, stack_runs, traced_runs
 from .unrolled import Sizes, lengths_of, sizes_of, train_unrolled, unroll
 
 QUICK_TO_COMPILE = {"pallas": 600, "unrolled": 300}  # products of a step; beyond, compiling takes a minute and more
@@ -28,18 +28,18 @@ Path = Literal["auto", "vmap", "unrolled", "pallas"]
 
 def train_batch(
     recipe: Recipe,
-    numbers: Mapping[str, np.ndarray],
+    varying: Mapping[str, np.ndarray],
     *,
     levels: np.ndarray | None = None,
     samples: int = 256,
     curve: bool = False,
     path: Path = "auto",
 ) -> dict[str, np.ndarray]:
-    """Train one run for each entry of `numbers` and return what `reductions.reduce_curves` keeps of it.
+    """Train one run for each entry of `varying` and return what `reductions.reduce_curves` keeps of it.
 
     Args:
         recipe: what the runs have in common.
-        numbers: fields (``seed``, ``init__scale``, ``task__covariance__parameters`` …) with an entry for every run.
+        varying: fields (``seed``, ``init__scale``, ``task__covariance__parameters`` …) with an entry for every run.
         levels: (run, level) heights at which theory expects plateaus, decreasing.
         samples: losses looked at, evenly spread over the run.
         curve: return these losses too.
@@ -48,17 +48,17 @@ def train_batch(
     """
     if recipe.optimizer.rule == "flow":
         raise IclearnError("flows choose their own steps and cannot be trained side by side: use rule gd")
-    count = check_numbers(numbers)
+    count = check_varying(varying)
     steps = sample_steps(recipe.steps, samples)
-    first = with_number(recipe, numbers, 0)
+    first = recipe_of_run(recipe, varying, 0)
     setup = prepare(first)
     chosen, sizes = choose_path(first, setup, path)
-    if can_trace(first, setup, tuple(numbers)):
+    if can_trace(first, setup, tuple(varying)):
         # the base must not depend on which runs are in this batch, or every batch would be compiled anew
-        lanes, minimum = traced_runs(recipe, setup, numbers)
-        curves = _curves(lanes, steps, recipe, chosen, sizes, first)
+        runs, minimum = traced_runs(recipe, setup, varying)
+        curves = _curves(runs, steps, recipe, chosen, sizes, first)
     else:
-        curves, minimum = _curves_one_by_one([with_number(recipe, numbers, i) for i in range(count)], steps)
+        curves, minimum = _curves_one_by_one([recipe_of_run(recipe, varying, i) for i in range(count)], steps)
     found = reduce_curves(
         curves, jnp.asarray(steps), jnp.asarray(minimum), None if levels is None else jnp.asarray(levels, curves.dtype)
     )
@@ -67,9 +67,9 @@ def train_batch(
     return {name: np.asarray(values) for name, values in found.items()}
 
 
-def check_numbers(numbers: Mapping[str, np.ndarray]) -> int:
-    """How many runs these numbers describe."""
-    counts = {name: len(values) for name, values in numbers.items()}
+def check_varying(varying: Mapping[str, np.ndarray]) -> int:
+    """How many runs these varying describe."""
+    counts = {name: len(values) for name, values in varying.items()}
     if not counts or len(set(counts.values())) != 1 or 0 in counts.values():
         raise IclearnError(f"numbers need one entry for every run, the same count for each field, not {counts}")
     return next(iter(counts.values()))
@@ -95,36 +95,35 @@ def choose_path(recipe: Recipe, setup: Setup, path: Path) -> tuple[str, Sizes | 
 
 
 def _curves(
-    lanes: RunInputs, steps: np.ndarray, recipe: Recipe, path: str, sizes: Sizes | None, first: Recipe
+    runs: RunInputs, steps: np.ndarray, recipe: Recipe, path: str, sizes: Sizes | None, first: Recipe
 ) -> Float[Array, "run sample"]:
     if sizes is None:
-        return train_vmap(lanes, jnp.asarray(np.append(steps, recipe.steps)))
-    covariance = first.task.covariance  # type: ignore[attr-defined]
-    rotate = not sizes.full and (covariance.rotate or covariance.shape == "matrix")
-    written = unroll(lanes, sizes, rotate)
+        return train_vmap(runs, jnp.asarray(np.append(steps, recipe.steps)))
+    rotate = not sizes.full and not first.task.diagonal_inputs
+    unrolled = unroll(runs, sizes, rotate)
     train = pallas.train_pallas if path == "pallas" else train_unrolled
-    return train(written, jnp.asarray(lengths_of(steps, recipe.steps)))[0].T
+    return train(unrolled, jnp.asarray(lengths_of(steps, recipe.steps)))[0].T
 
 
 @eqx.filter_jit
-def train_vmap(lanes: RunInputs, marks: Int[Array, " mark"]) -> Float[Array, "run sample"]:
-    """The one loop, vmapped over lanes: losses at all marks but the last."""
+def train_vmap(runs: RunInputs, marks: Int[Array, " mark"]) -> Float[Array, "run sample"]:
+    """The one loop, vmapped over runs: losses at all marks but the last."""
 
-    def one(lane: RunInputs) -> Array:
-        state = State(lane.model, lane.optimizer, marks[0])
-        return advance_sampled(lane.engine, state, lane.hyper, lane.key, marks)[1]
+    def one(run: RunInputs) -> Array:
+        state = State(run.model, run.optimizer, marks[0])
+        return advance_sampled(run.engine, state, run.hyper, run.key, marks)[1]
 
-    return jax.vmap(one)(lanes)
+    return jax.vmap(one)(runs)
 
 
 def _curves_one_by_one(recipes: list[Recipe], steps: np.ndarray) -> tuple[Float[Array, "run sample"], np.ndarray]:
     """Any recipes: each prepared alone, those that share a program trained together."""
     prepared = [prepared_run(recipe) for recipe in recipes]
     groups: dict[object, list[int]] = {}
-    for index, (lane, _) in enumerate(prepared):
-        groups.setdefault(program_of(recipes[index], lane), []).append(index)
+    for index, (run, _) in enumerate(prepared):
+        groups.setdefault(program_of(recipes[index], run), []).append(index)
     curves = np.zeros((len(recipes), len(steps)))
     for members in groups.values():
-        lanes = stack_runs([prepared[i][0] for i in members])
-        curves[members] = np.asarray(train_vmap(lanes, jnp.asarray(np.append(steps, recipes[0].steps))))
+        runs = stack_runs([prepared[i][0] for i in members])
+        curves[members] = np.asarray(train_vmap(runs, jnp.asarray(np.append(steps, recipes[0].steps))))
     return jnp.asarray(curves, recipes[0].dtype), np.array([least for _, least in prepared])

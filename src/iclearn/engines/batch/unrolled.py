@@ -6,7 +6,8 @@ of gradient descent is a few hundred multiplications and additions:
     G = 2·lr·(½ ∂L/∂U),  v_h ← v_h − Σ_r k_hr·G q_hr,  k_hr ← k_hr − v_h G q_hr,  q_hr ← q_hr − v_h Gᵀ k_hr.
 
 Under infinitely many prompts with isotropic tasks the form is diagonal in the eigenbasis of the inputs,
-½ ∂L/∂U_ij = a_i λ_j U_ij − b_i δ_ij (zhang2025 spec, section 4), and gradient descent commutes with the rotation there.
+½ ∂L/∂U_ij = a_i λ_j U_ij − b_i δ_ij and gradient descent commutes with
+the rotation there.
 For P prompts it is full: ½ ∂L/∂U = M U − b with the second moments M of β x_qᵀ.
 
 The same expressions run as an XLA loop and inside a Pallas kernel (`fused`), and are tested against the plain engines.
@@ -23,11 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ...models.attention import MergedAttention, SeparateAttention
-from ...models.reduced import ConvSum, ReducedMerged, ReducedSeparate
-from ...tasks.base import AbstractTask
-from ..moments import Moments, MomentsEngine
-from ..population import PopulationEngine
+from ...core.forms import Moments
+from ...core.model import AbstractModel
+from ...core.task import AbstractTask
+from ...models.base import AbstractFeatureModel, HeadFactors
+from ...tasks.expectations import KroneckerForm
+from ..base import AbstractEngine
+from ..quadratic import QuadraticEngine
 from .inputs import RunInputs
 
 MAX_WEIGHTS = 160  # vectors a lane keeps; beyond, registers run out and the plain path is as good
@@ -75,41 +78,35 @@ class Unrolled(eqx.Module):
     sizes: Sizes = eqx.field(static=True)
 
 
-def sizes_of(task: AbstractTask, model: Any, engine: Any, rule: str) -> Sizes | None:
-    """The sizes of the written-out form of these runs; None where there is none."""
-    if rule not in ("gd", "sgd") or task.out_dim != 1 or task.tests:
+def trained_factors(model: AbstractModel, engine: AbstractEngine) -> HeadFactors | None:
+    """The heads of what the engine trains, where the loss is a quadratic form of them."""
+    if not isinstance(engine, QuadraticEngine) or not isinstance(model, AbstractFeatureModel):
         return None
-    population = isinstance(engine, PopulationEngine)
-    if population:
-        laws_like_identity = (
-            getattr(task, "prior_mean", 1) is None
-            and getattr(task, "prior_covariance", 1) is None
-            and getattr(task, "in_context", 0) == 1
-        )
-        if not laws_like_identity:
-            return None
-    elif not isinstance(engine, MomentsEngine) or not isinstance(engine.train, Moments):
+    return (model.reduced() if engine.reduced else model).head_factors()
+
+
+def sizes_of(task: AbstractTask, model: AbstractModel, engine: AbstractEngine, rule: str) -> Sizes | None:
+    """The sizes of the unrolled form of these runs; None where there is none."""
+    factors = trained_factors(model, engine)
+    if rule not in ("gd", "sgd") or task.out_dim != 1 or task.tests or factors is None:
         return None
-    reduced = isinstance(model, ReducedSeparate | ReducedMerged | ConvSum)
-    if not reduced and not (population and isinstance(model, SeparateAttention | MergedAttention)):
-        return None  # with finitely many prompts the zero blocks of full attention move
-    if isinstance(model, ReducedMerged | MergedAttention):
-        heads, rank = model.value.shape[0], 0
-    else:
-        heads, rank = model.key.shape[0], model.key.shape[1]
-    sizes = Sizes(task.dim, heads, rank, not population)
+    assert isinstance(engine, QuadraticEngine)
+    diagonal = isinstance(engine.train, KroneckerForm) and task.isotropic
+    if not diagonal and not isinstance(engine.train, Moments):
+        return None
+    rank = 0 if factors.key is None else factors.key.shape[1]
+    sizes = Sizes(task.dim, factors.value.shape[0], rank, not diagonal)
     return sizes if fits(sizes) else None
 
 
 @eqx.filter_jit
-def unroll(lanes: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
-    """RunInputs (leading axis of runs) as rows of scalars; with `rotate` in the eigenbasis of each run's inputs."""
+def unroll(runs: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
+    """Runs (leading axis) as rows of scalars; with `rotate` in the eigenbasis of each run's inputs."""
 
-    def one(lane: RunInputs) -> tuple[Array, Array]:
-        model, train = lane.model, lane.engine.train  # type: ignore[attr-defined]
-        if isinstance(model, SeparateAttention | MergedAttention):
-            model = model.reduced()
-        twice = 2 * lane.hyper.lr
+    def one(run: RunInputs) -> tuple[Array, Array]:
+        factors, train = trained_factors(run.model, run.engine), run.engine.train  # type: ignore[attr-defined]
+        assert factors is not None
+        twice = 2 * run.hyper.lr
         dim = sizes.dim
         basis = jnp.eye(dim, dtype=twice.dtype)
         if sizes.full:
@@ -127,14 +124,15 @@ def unroll(lanes: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
                 train.second[0, :, 0, :], train.cross[0, :, :, 0], inputs)]  # fmt: skip
             form = jnp.concatenate([twice * diagonal[1], (twice * jnp.outer(diagonal[0], diagonal[2])).ravel()])
         numbers = jnp.concatenate([jnp.stack([twice, train.constant]), form])
-        if isinstance(model, ReducedMerged):
-            turned = jnp.einsum("ja,hji,ib->hba", basis, model.kq, basis)  # U[i, j]
-            rows = [model.value.ravel(), turned.ravel()]
+        if factors.kq is not None:
+            rows = [jnp.einsum("ja,hji,ib->hba", basis, factors.kq, basis)]  # U[i, j]
         else:
-            rows = [model.value.ravel(), (model.key @ basis).ravel(), (model.query @ basis).ravel()]
-        return jnp.concatenate(rows), numbers
+            assert factors.key is not None
+            assert factors.query is not None
+            rows = [factors.key @ basis, factors.query @ basis]
+        return jnp.concatenate([factors.value, *(row.ravel() for row in rows)]), numbers
 
-    weights, numbers = jax.vmap(one, out_axes=1)(lanes)
+    weights, numbers = jax.vmap(one, out_axes=1)(runs)
     return Unrolled(weights, numbers, sizes)
 
 

@@ -3,5 +3,6 @@
 from .components import PCR, EmpiricalPCR
 from .descent import GradientDescent
 from .shrinkage import Bayes, LeastSquares, Ridge
+from .softmax_descent import SoftmaxDescent
 
-__all__ = ["PCR", "Bayes", "EmpiricalPCR", "GradientDescent", "LeastSquares", "Ridge"]
+__all__ = ["PCR", "Bayes", "EmpiricalPCR", "GradientDescent", "LeastSquares", "Ridge", "SoftmaxDescent"]

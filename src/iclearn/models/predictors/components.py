@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ...core.errors import IclearnError
+from ...core.model import AbstractModel
 from ...core.prompt import Prompt
-from ..base import AbstractModel
 from .shrinkage import context
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...core.errors import IclearnError
+from ...core.model import AbstractModel
 from ...core.prompt import Prompt
-from ..base import AbstractModel
 from .shrinkage import as_columns, context, scalar
 
 

@@ -9,8 +9,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from ...core.errors import IclearnError
+from ...core.model import AbstractModel
 from ...core.prompt import Prompt
-from ..base import AbstractModel
 
 
 def context(prompt: Prompt) -> tuple[Float[Array, "context dim"], Float[Array, "context output"]]:

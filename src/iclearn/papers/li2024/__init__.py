@@ -8,6 +8,7 @@ PAPER = Paper(
     title="The Closeness of In-Context Learning and Weight Shifting for Softmax Regression",
     citation="Li, Song, Xia, Yu, Zhou. NeurIPS 2024, arXiv 2304.13276.",
     figures=tuple(module.FIGURE for module in (fig1, fig2, fig_n, fig_scale, fig_bounds, fig_layers, fig_steps)),
+    seeds=10,
     notes=(
         "No code was published, and the paper does not give its layer or its sampling: the design here is this project's, and verdicts are "
         "per layer (A: log labels, B: query attends, C: raw labels) and per regime (words n, logit scale s). Closeness "

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ...core.rng import stream
-from ...models.softmax_descent import line_search
+from ...models.predictors.softmax_descent import line_search
 from ...tasks.softmax_regression import SoftmaxRegression
 from ...theory.li2024 import (
     data_for_weight_shift,

@@ -15,7 +15,7 @@ from jaxtyping import Array
 from ...core.prompt import Batch, Document
 from ...core.recipe import Recipe
 from ...core.trace import Trace
-from ...models.softmax_descent import SoftmaxDescent, line_search
+from ...models.predictors.softmax_descent import SoftmaxDescent, line_search
 from ...models.softmax_layers import AbstractDocumentModel, SoftmaxLayer
 from ...tasks.softmax_regression import EVALUATION, DocumentSource, SoftmaxRegression
 

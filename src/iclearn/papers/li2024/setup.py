@@ -39,8 +39,8 @@ for step in 1000: 64 fresh documents; Adam(0.005), for layer B Adam(0.001), the 
 
 
 def repetitions(lab: Lab) -> range:
-    """The paper's ten, or fewer where fewer seeds than the usual six are asked for."""
-    return range(max(REPETITIONS, lab.num_seeds) if lab.num_seeds >= 6 else lab.num_seeds)
+    """The seeds of the repetitions; ten, as in the paper, when none are asked for."""
+    return lab.seeds
 
 
 def recipe(
@@ -62,9 +62,9 @@ def recipe(
 
 def train(lab: Lab, group: Sequence[Recipe]) -> list[Trace]:
     """The stored traces of a group of repetitions; what is not stored is trained in one vmapped program."""
-    if count := lab.train_group(group):
+    if trained := lab.train_group(group):
         task = group[0].task
-        lab.say(f"trained {count} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
+        lab.say(f"trained {len(trained)} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
     return lab.run(group)
 
 

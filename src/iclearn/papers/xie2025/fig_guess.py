@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 
 from ...core.recipe import Init, Optimizer, Recipe, Record
-from ...engines.gram import gram_form
 from ...engines.simulate import simulate
 from ...models.lsa import LSA
+from ...tasks.gram_moments import gram_form
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab

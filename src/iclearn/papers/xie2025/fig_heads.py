@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
-from ...models.lsa import LSA, LSATogether
+from ...models import LSA, LSATogether
 from ...theory.xie2025 import Law, best_loss, gd_step, minimal_heads, optimum
 from ..base import Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...core.model import AbstractModel
 from ...core.prompt import Batch
 from ...core.rng import stream
-from ...models.base import AbstractModel
 from ...models.lsa import FixedGuessLSA
 from ...models.predictors import GradientDescent
 from ...tasks import LinearRegression

@@ -17,11 +17,10 @@ from jaxtyping import Array, Float
 from ...core.jax_settings import small_work
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
-from ...engines.gram import GramForm, gram_form
 from ...engines.simulate import simulate
-from ...models.lsa import LSA, LSATogether
-from ...store.runs import recipe_of
+from ...models import LSA, LSATogether
 from ...tasks import Covariance, LinearRegression
+from ...tasks.gram_moments import GramForm, gram_form
 from ...theory.xie2025 import Law
 from ..lab import Lab
 
@@ -105,7 +104,7 @@ def losses_over_training(trace: Trace) -> np.ndarray:
 
 
 def _losses_of(trace: Trace, weights: dict[str, np.ndarray]) -> np.ndarray:
-    recipe = recipe_of(trace)
+    recipe = trace.recipe
     task, spec = recipe.task, recipe.model
     assert isinstance(task, LinearRegression)
     assert isinstance(spec, LSATogether)

@@ -31,7 +31,11 @@ def draw(data: Data):
         left.plot(merged.loss, color="black", lw=1.2, alpha=0.7, label="merged attention" if i == 0 else None)
         left.plot(mlp.loss, color="#D55E00", ls="--", lw=1.2, label="two-layer network on $z$" if i == 0 else None)
     left.set(
-        xlabel="step", ylabel="training loss", xlim=(0, 6000), ylim=(0, 1.15), title="six training sets of 5000 prompts"
+        xlabel="step",
+        ylabel="training loss",
+        xlim=(0, 6000),
+        ylim=(0, 1.15),
+        title=f"{len(data['mlp'])} training sets of 5000 prompts",
     )
     left.legend(loc="center right")
     for i, (full, reduced, mlp) in enumerate(zip(data["merged"], data["merged_reduced"], data["mlp"], strict=True)):

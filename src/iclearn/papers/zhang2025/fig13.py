@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
+from ...core.model import AbstractModel
 from ...core.prompt import Prompt
 from ...core.recipe import Recipe
 from ...core.trace import Trace
-from ...models.base import AbstractModel
 from ...probes.plateaus import find_plateaus
 from ...probes.reading import effective_matrices
 from ...tasks.regression import IN_CONTEXT

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..core.errors import IclearnError
-from ..core.prompt import Batch, Document
-from .softmax_layers import AbstractDocumentModel
+from ...core.errors import IclearnError
+from ...core.model import mean_loss
+from ...core.prompt import Batch, Document
+from ..softmax_layers import AbstractDocumentModel
 
 _GRID = 24  # coarse points of a line search
 _GOLDEN = (5**0.5 - 1) / 2
@@ -46,12 +47,6 @@ class SoftmaxDescent(AbstractDocumentModel):
 
     def logits(self, document: Document) -> Float[Array, " query_word"]:
         return document.query @ self.estimate(document)
-
-
-def mean_loss(model: AbstractDocumentModel, batch: Batch[Document]) -> Float[Array, ""]:
-    """n_q·½‖f̂ − b_q‖², averaged over the documents."""
-    wrong = jax.vmap(model.predict)(batch.prompt) - batch.target
-    return batch.unit * jnp.sum(batch.weight * jnp.mean(wrong**2, -1))
 
 
 @eqx.filter_jit

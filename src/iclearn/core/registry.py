@@ -1,0 +1,126 @@
+"""Names that stand for things: kinds of specs, papers, theories, predictors and probes.
+
+Each registry has three sources, looked at in this order: what was registered in this process, the table of what comes
+with iclearn, and the entry points of installed packages. A third-party package joins with a line such as
+
+    [project.entry-points."iclearn.specs"]
+    my_task = "my_package.my_module:MyTask"
+
+Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from .errors import IclearnError
+
+
+class Registry:
+    """Names and where to find what they stand for.
+
+    Args:
+        what: the word for one entry, used in messages.
+        group: entry-point group that other packages use.
+        builtin: name → ``module:attribute``.
+    """
+
+    def __init__(self, what: str, group: str, builtin: Mapping[str, str]) -> None:
+        self.what, self.group = what, group
+        self._builtin = dict(builtin)
+        self._registered: dict[str, Any] = {}
+
+    def register(self, name: str, target: Any) -> None:
+        """Let `name` stand for `target`: the object, or ``module:attribute``."""
+        self._registered[name] = target
+
+    def registered(self, name: str) -> Any | None:
+        """What was registered in this process under a name."""
+        return self._registered.get(name)
+
+    def _installed(self) -> dict[str, str]:
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+    def names(self) -> list[str]:
+        """Every name, those of iclearn first."""
+        return list(dict.fromkeys([*self._builtin, *self._registered, *self._installed()]))
+
+    def get(self, name: str, where: str = "") -> Any:
+        """What `name` stands for; an unknown name is refused with the names there are.
+
+        >>> SPECS.get("init").__name__
+        'Init'
+        """
+        target = self._registered.get(name) or self._builtin.get(name) or self._installed().get(name)
+        if target is None:
+            told = f"{where}: " if where else ""
+            raise IclearnError(f"{told}unknown {self.what} {name!r}; known are {', '.join(self.names())}")
+        if isinstance(target, str):
+            module, _, attribute = target.partition(":")
+            try:
+                target = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise IclearnError(f"{self.what} {name!r} cannot be loaded from {target}: {error}") from error
+            self._registered[name] = target
+        return target
+
+
+SPECS = Registry(
+    "kind",
+    "iclearn.specs",
+    {
+        "recipe": "iclearn.core.recipe:Recipe",
+        "init": "iclearn.core.recipe:Init",
+        "optimizer": "iclearn.core.recipe:Optimizer",
+        "record": "iclearn.core.recipe:Record",
+        "covariance": "iclearn.tasks.covariance:Covariance",
+        "linear_regression": "iclearn.tasks.regression:LinearRegression",
+        "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
+        "given_data": "iclearn.tasks.given:GivenData",
+        "attention": "iclearn.models.attention:Attention",
+        "lsa": "iclearn.models.lsa:LSA",
+        "lsa_together": "iclearn.models.lsa_together:LSATogether",
+        "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
+        "reduce": "iclearn.sweeps.plan:Reduce",
+        "optimiser": "iclearn.core.recipe:Optimizer",  # as format 1 of stored runs spells it
+    },
+)
+# The kinds that `task:` and `model:` mean where a table does not say its kind.
+USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
+
+PAPERS = Registry(
+    "paper",
+    "iclearn.papers",
+    {
+        "zhang2025": "iclearn.papers.zhang2025:PAPER",
+        "xie2025": "iclearn.papers.xie2025:PAPER",
+        "li2024": "iclearn.papers.li2024:PAPER",
+        "xie2025-llm": "iclearn.papers.xie2025_llm:PAPER",
+    },
+)
+
+THEORIES = Registry(
+    "theory",
+    "iclearn.theories",
+    {
+        "zhang2025": "iclearn.theory.zhang2025.of_recipe:THEORY",
+        "xie2025": "iclearn.theory.xie2025.of_recipe:THEORY",
+    },
+)
+
+PREDICTORS = Registry(
+    "predictor",
+    "iclearn.predictors",
+    {
+        "LeastSquares": "iclearn.models.predictors.shrinkage:LeastSquares",
+        "Ridge": "iclearn.models.predictors.shrinkage:Ridge",
+        "Bayes": "iclearn.models.predictors.shrinkage:Bayes",
+        "GradientDescent": "iclearn.models.predictors.descent:GradientDescent",
+        "PCR": "iclearn.models.predictors.components:PCR",
+        "EmpiricalPCR": "iclearn.models.predictors.components:EmpiricalPCR",
+        "SoftmaxDescent": "iclearn.models.predictors.softmax_descent:SoftmaxDescent",
+    },
+)

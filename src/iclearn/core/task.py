@@ -1,0 +1,153 @@
+"""What a task is: a distribution of prompts that declares what can be done with it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from .dataset import Dataset
+from .errors import IclearnError, MissingClosedForm
+from .prompt import Batch, FeatureBatch, Prompt
+from .spec import Spec
+
+if TYPE_CHECKING:
+    from ..tasks.expectations import LabelLaw
+
+
+class AbstractSource(eqx.Module):
+    """The prompts of one task under one seed: arrays and keys from which blocks of prompts are computed.
+
+    Pure functions of (source, block index), so they can be jitted, vmapped over seeds and spread over devices. The
+    prompts are never stored whole.
+    """
+
+    num_prompts: eqx.AbstractVar[int]
+
+    @property
+    @abstractmethod
+    def num_blocks(self) -> int: ...
+
+    @abstractmethod
+    def block(self, index: Array) -> Batch | FeatureBatch:
+        """The prompts of one block; weights add up to one over all blocks, and are 0 beyond the last prompt."""
+
+    def prefix_block(self, index: Array, context: Array | int) -> Batch:
+        """The same prompts cut after `context` pairs, the next token being the query."""
+        raise IclearnError("prompts of this task have no prefixes")
+
+    @eqx.filter_jit  # one program instead of one for every operation
+    def everything(self, contexts: int = 0) -> Batch | FeatureBatch:
+        """All prompts at once; with ``contexts`` > 0 all prefixes of 1..contexts pairs as prompts of their own."""
+        indices = jnp.arange(self.num_blocks)
+
+        def gather(block: Batch | FeatureBatch) -> Batch | FeatureBatch:
+            return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: self.num_prompts], block)
+
+        if contexts == 0:
+            return gather(jax.vmap(self.block)(indices))
+        parts = [gather(jax.vmap(lambda i, n=n: self.prefix_block(i, n))(indices)) for n in range(1, contexts + 1)]
+        whole = jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
+        return eqx.tree_at(lambda b: b.weight, whole, whole.weight / contexts)
+
+
+class AbstractTask(Spec):
+    """A distribution of prompts: the ``task`` of a Recipe.
+
+    A task must have `dim`, `context_len`, `out_dim`, `num_prompts` and `prefixes` (fields or properties), `source`,
+    `fresh` and `tests`. The other methods declare what more can be done with it; their defaults promise nothing.
+    """
+
+    dim: int
+    context_len: int
+    out_dim: int
+    num_prompts: int | None
+    prefixes: bool
+
+    prompt_type: ClassVar[type] = Prompt  # what its prompts are; a model must read the same
+    needs_dataset: ClassVar[bool] = False  # whether its arrays come beside the recipe
+
+    @abstractmethod
+    def source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource:
+        """The prompts of the set `which`, drawn from the streams of `seed`."""
+
+    @abstractmethod
+    def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
+        """`batch_size` new prompts, for training that never sees one twice."""
+
+    @property
+    @abstractmethod
+    def tests(self) -> tuple[str, ...]:
+        """Names of the test sets."""
+
+    def bind(self, dataset: Dataset | None) -> AbstractTask:
+        """This task with the arrays it needs; a task that draws its own prompts refuses any."""
+        if dataset is not None:
+            raise IclearnError("a dataset was given, but the recipe's task draws its own: use GivenData.of(dataset)")
+        return self
+
+    def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
+        """The mixture of label distributions, for engines that integrate over prompts instead of drawing them."""
+        raise MissingClosedForm(f"{self.kind} has no closed-form population loss: use engine samples")
+
+    def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"] | None:
+        """Λ of the inputs, where it is known."""
+        return None
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether w ~ N(0, I) in every prompt: then the population loss is diagonal in the eigenbasis of Λ."""
+        return False
+
+    @property
+    def diagonal_inputs(self) -> bool:
+        """Whether Λ is diagonal as it is drawn, so that nothing need be rotated into its eigenbasis."""
+        return False
+
+    @property
+    def gives_features(self) -> bool:
+        """Whether its prompts are ready-made features without tokens."""
+        return False
+
+    def context_lengths(self, which: str = "train") -> range:
+        """The numbers of context pairs over which the loss of the set `which` is averaged."""
+        first = 1 if self.prefixes and which == "train" else self.context_len
+        return range(first, self.context_len + 1)
+
+    def traceable_fields(self) -> frozenset[str]:
+        """Fields, by dotted path, that change numbers and neither shapes nor the program: runs that differ in them
+        share one program."""
+        return frozenset()
+
+    def symmetry_breaking_fields(self) -> frozenset[str]:
+        """Traceable fields that may break the symmetry w → −w, which keeps full attention in its reduced form."""
+        return frozenset()
+
+    def fresh_parameters(self) -> dict[str, Any]:
+        """Field → value of what `fresh` reads as numbers only and may therefore be given traced."""
+        return {}
+
+    def numbers_per_prompt(self) -> int:
+        """Numbers that one prompt holds, for estimates of memory."""
+        return (self.context_len + 1) * (self.dim + self.out_dim)
+
+    def with_prompts(self, count: int) -> AbstractTask:
+        """The same task with no more than `count` prompts in any of its sets."""
+        if self.num_prompts is None or self.num_prompts <= count:
+            return self
+        return self.replace(num_prompts=count)
+
+    def describe_data(self) -> str:
+        """A sentence on where the prompts come from, for the reproducibility card."""
+        fields = self.to_dict()
+        return f"{self.kind}: " + ", ".join(f"{k}={v}" for k, v in sorted(fields.items()) if k != "kind")
+
+    def describe_splits(self) -> str:
+        """A sentence on what is held out, for the reproducibility card."""
+        if self.tests:
+            return f"training set as above; test sets {' and '.join(self.tests)}, streams of their own"
+        return "training loss only: no test split"

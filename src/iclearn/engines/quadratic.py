@@ -1,0 +1,105 @@
+"""The exact engine: the loss is a quadratic form of the model's coefficients, so the data enters through moments, once.
+
+The form is one of three: the second moments of the features over P prompts, streamed here in bounded memory
+(`core.forms.Moments`), or their expectation over infinitely many prompts, which feature maps give
+(`tasks.expectations.KroneckerForm`, `tasks.gram_moments.GramForm`). A step costs the same for any P.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from ..core.forms import AbstractForm, Moments
+from ..core.prompt import Batch, FeatureBatch
+from ..core.sharding import sum_blocks
+from ..core.task import AbstractSource, AbstractTask
+from ..models.base import AbstractFeatureModel
+from ..models.features import AbstractFeatureMap
+from .base import AbstractEngine
+
+
+class QuadraticEngine(AbstractEngine[AbstractFeatureModel]):
+    """Exact full-batch training of a model whose loss is a quadratic form, test losses included.
+
+    `reduced`: the form acts on the coefficients of the model without its zero blocks.
+    """
+
+    train: AbstractForm
+    tests: tuple[AbstractForm, ...]
+    reduced: bool = eqx.field(static=True, default=False)
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def _coefficients(self, model: AbstractFeatureModel) -> Float[Array, "feature output"]:
+        return (model.reduced() if self.reduced else model).coefficients()
+
+    def loss(self, model: AbstractFeatureModel, key: Key[Array, ""]) -> Float[Array, ""]:
+        return self.train(self._coefficients(model))
+
+    def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
+        coefficients = self._coefficients(model)
+        losses = [test(coefficients) for test in self.tests]
+        return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
+
+    def minimum(self) -> Any:
+        return self.train.minimum()
+
+
+def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> Moments:
+    """Weighted sums over one batch, accumulated in double precision."""
+    phi = batch.features if isinstance(batch, FeatureBatch) else jax.vmap(features)(batch.prompt)
+    phi, target = phi.astype(jnp.float64), batch.target.astype(jnp.float64)
+    weighted = phi * batch.weight.astype(jnp.float64)[:, None]
+    energy = jnp.sum(batch.weight[:, None] * target**2) / target.shape[1]
+    return Moments(weighted.T @ phi, weighted.T @ target, energy)
+
+
+@eqx.filter_jit
+def stream_moments(source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int) -> Moments:
+    """Moments over all blocks of a source; with ``contexts`` > 0 averaged over the prefixes of 1..contexts pairs."""
+    zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
+
+    def part(index: Array) -> Moments:
+        if contexts == 0:
+            return batch_moments(features, source.block(index))
+
+        def add_prefix(context: Array, sums: Moments) -> Moments:
+            one = batch_moments(features, source.prefix_block(index, context))
+            return jax.tree.map(jnp.add, sums, one)
+
+        total = jax.lax.fori_loop(1, contexts + 1, add_prefix, zero)
+        return jax.tree.map(lambda a: a / contexts, total)
+
+    return sum_blocks(part, source.num_blocks, zero)
+
+
+def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int | Array, dtype: str) -> QuadraticEngine:
+    """The engine of a fixed training set: it and every test set are streamed once."""
+
+    def collect(which: str) -> Moments:
+        contexts = task.context_len if task.prefixes and which == "train" else 0
+        moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
+        return jax.tree.map(lambda a: a.astype(dtype), moments)
+
+    return QuadraticEngine(collect("train"), tuple(collect(which) for which in task.tests))
+
+
+remembered_moments_engine = functools.lru_cache(maxsize=8)(moments_engine)
+
+
+def population_engine(
+    task: AbstractTask, model: AbstractFeatureModel, seed: int | Array, dtype: Any
+) -> QuadraticEngine:
+    """The engine of infinitely many prompts, for weights of which it is known that they stay in the reduced model."""
+    features = model.reduced().feature_map
+    assert features is not None
+    forms = [features.population_form(task, seed, dtype, which) for which in ("train", *task.tests)]
+    return QuadraticEngine(forms[0], tuple(forms[1:]), bool(model.zero_blocks()))

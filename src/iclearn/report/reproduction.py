@@ -1,0 +1,106 @@
+"""`reproduce`: a paper again, figure by figure, with a verdict for every claim, as one object that shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..papers.base import Paper, Verdict
+from ..papers.collect import FigureResult, collect, default_seeds, load_paper, paper_options
+from .paper import Drawing, report_html, stale_sentence, summary_line, write_report
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `reproduce` returns: verdicts, figures and data of a paper. In a notebook it shows itself.
+
+    Args:
+        paper: what was reproduced.
+        out: the folder with everything that was written.
+        results: the figures that were asked for, in the order of the paper.
+        page: the HTML page.
+    """
+
+    paper: Paper
+    out: Path
+    results: tuple[FigureResult, ...]
+    page: Path
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Every claim of these figures, judged."""
+        return [verdict for result in self.results for verdict in result.verdicts]
+
+    @property
+    def figures(self) -> dict[str, Path]:
+        """Figure → its picture."""
+        return {result.figure.id: self.out / "figures" / f"{result.figure.id}.png" for result in self.results}
+
+    @property
+    def data(self) -> dict[str, Mapping[str, Any]]:
+        """Figure → the data it was drawn and judged from."""
+        return {result.figure.id: result.data for result in self.results}
+
+    @property
+    def stale(self) -> int:
+        """Stored results that other code than today's made; `refresh=True` makes them again."""
+        return sum(result.facts["stale"] for result in self.results)
+
+    @property
+    def broken(self) -> list[Verdict]:
+        """Claims that should hold and are contradicted or failed."""
+        return [v for v in self.verdicts if v.should_hold and v.verdict in ("contradicted", "failed")]
+
+    def __repr__(self) -> str:
+        told = f"Report({self.paper.id}: {summary_line([v.to_dict() for v in self.verdicts])} Page: {self.page})"
+        return f"{told} {stale_sentence(self.stale)}".rstrip()
+
+    def _repr_html_(self) -> str:
+        return report_html(self.paper, self.out, [result.figure.id for result in self.results])
+
+
+def reproduce(
+    paper: str | Paper,
+    figures: Sequence[str] = (),
+    *,
+    seeds: int | None = None,
+    out: str | Path | None = None,
+    draw_only: bool = False,
+    workers: int | None = None,
+    refresh: bool = False,
+    progress: Callable[[str, str], None] | None = None,
+    device: str = "auto",
+    **options: Any,
+) -> Report:
+    """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
+
+    Args:
+        paper: ``zhang2025``, ``xie2025``, ``li2024``, ``xie2025-llm``, or a `Paper`.
+        figures: names of figures (none: all of them).
+        seeds: of a figure with random starts (None: the paper's own number).
+        out: folder for figures, data, verdicts and card (None: ``reproduced/PAPER``).
+        draw_only: draw and judge what is stored, never simulate.
+        workers: runs side by side (None: one a core).
+        refresh: compute again what is stored but was made by other code than today's.
+        progress: called with (figure, what is being done).
+        device: ``auto``, ``cpu`` or ``gpu``, for papers that take it as an option.
+        options: what this paper alone takes, such as ``stsb=`` of xie2025-llm.
+
+    Returns:
+        A `Report` with verdicts, figures and data.
+
+        report = icl.reproduce("zhang2025", ["fig6"], seeds=2)
+        report.verdicts[0]
+    """
+    found = load_paper(paper) if isinstance(paper, str) else paper
+    folder = Path(out) if out is not None else Path("reproduced") / found.id
+    own = paper_options(found, options, folder, draw_only=draw_only, device=device)
+    count = default_seeds(found, folder if draw_only else None) if seeds is None else seeds
+    with Drawing(folder) as draw:
+        results = collect(
+            found, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=progress, each=draw,
+            options=own, refresh=refresh,
+        )  # fmt: skip
+    return Report(found, folder, tuple(results), write_report(found, folder))
