@@ -124,7 +124,7 @@ def test_checkpoints_are_replaced_whole_and_only_when_due(tmp_path):
     assert loaded is not None
     np.testing.assert_array_equal(loaded["a"], np.full(3, 2.0))
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-    (path.parent / f"{path.name}.12345678.partial").write_text("killed while writing")
+    (path.parent / f".{path.name}.12345678.partial.npz").write_text("killed while writing")
     always.clear()
     assert list(path.parent.iterdir()) == []
 

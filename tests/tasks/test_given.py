@@ -84,7 +84,7 @@ def test_ready_made_features():
     assert batch.features.dtype == jnp.float32
     np.testing.assert_allclose(batch.features, data.train.features, atol=1e-6)
     assert bound.covariance_matrix(0) is None, "features do not show the covariance of their inputs"
-    with pytest.raises(IclearnError, match="ready-made features have no prefixes"):
+    with pytest.raises(IclearnError, match="prompts of this task have no prefixes"):
         bound.source(0, jnp.float64).prefix_block(jnp.asarray(0), 1)
 
 

@@ -111,6 +111,8 @@ THEORIES = Registry(
     },
 )
 
+PROBES = Registry("probe", "iclearn.probes", {})
+
 PREDICTORS = Registry(
     "predictor",
     "iclearn.predictors",

@@ -55,11 +55,39 @@ class AbstractSource(eqx.Module):
         return eqx.tree_at(lambda b: b.weight, whole, whole.weight / contexts)
 
 
+class AbstractDrawnSource(AbstractSource):
+    """A source whose prompts are drawn block by block: subclasses say how, in `draw`."""
+
+    key: Key[Array, ""]
+    num_prompts: int = eqx.field(static=True)
+    prompt_size: int = eqx.field(static=True)  # numbers of a prompt
+    dtype: str = eqx.field(static=True)
+
+    @abstractmethod
+    def draw(self, key: Key[Array, ""], count: int, weight: Array) -> Batch:
+        """`count` prompts from one key, with these weights."""
+
+    @property
+    def block_size(self) -> int:
+        """Prompts computed at a time: a power of two that keeps a block to a few million numbers."""
+        wanted = min(4_000_000 // self.prompt_size, self.num_prompts)
+        return 1 << max(4, min(12, (wanted - 1).bit_length()))
+
+    @property
+    def num_blocks(self) -> int:
+        return -(-self.num_prompts // self.block_size)
+
+    def block(self, index: Array) -> Batch:
+        position = index * self.block_size + jnp.arange(self.block_size)
+        weight = ((position < self.num_prompts) / self.num_prompts).astype(self.dtype)
+        return self.draw(jax.random.fold_in(self.key, index), self.block_size, weight)
+
+
 class AbstractTask(Spec):
     """A distribution of prompts: the ``task`` of a Recipe.
 
-    A task must have `dim`, `context_len`, `out_dim`, `num_prompts` and `prefixes` (fields or properties), `source`,
-    `fresh` and `tests`. The other methods declare what more can be done with it; their defaults promise nothing.
+    A task must have `dim`, `context_len`, `out_dim`, `num_prompts` and `prefixes` (fields or properties) and `source`.
+    The other methods declare what more can be done with it; their defaults promise nothing.
     """
 
     dim: int
@@ -75,14 +103,15 @@ class AbstractTask(Spec):
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource:
         """The prompts of the set `which`, drawn from the streams of `seed`."""
 
-    @abstractmethod
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         """`batch_size` new prompts, for training that never sees one twice."""
+        drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
+        return eqx.tree_at(lambda s: s.key, drawn, key).everything()  # type: ignore[attr-defined]
 
     @property
-    @abstractmethod
     def tests(self) -> tuple[str, ...]:
         """Names of the test sets."""
+        return ()
 
     def bind(self, dataset: Dataset | None) -> AbstractTask:
         """This task with the arrays it needs; a task that draws its own prompts refuses any."""

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..core.crossing import first_below
+
 STATUS_CODES = {"finished": 0, "converged": 1, "diverged": 2}
 BLOW_UP = 1e6  # a loss this many times the first one is a divergence, not a fluctuation
 CONVERGED = 1e-4  # share of the initial excess over the known minimum that counts as none
@@ -46,15 +48,7 @@ def crossings(
 ) -> Float[Array, " drop"]:
     """The first step at which the loss is below half way from each level to the next; NaN where it never is."""
 
-    def one(height: Array) -> Array:
-        below = curve < height
-        last = jnp.argmax(below)
-        first = jnp.maximum(last - 1, 0)
-        share = jnp.where(last > 0, (curve[first] - height) / (curve[first] - curve[last]), 0.0)
-        found = steps[first] + share * (steps[last] - steps[first])
-        return jnp.where(below.any(), found, jnp.nan)
-
-    return jax.vmap(one)((levels[:-1] + levels[1:]) / 2)
+    return jax.vmap(lambda height: first_below(curve, steps, height, jnp))((levels[:-1] + levels[1:]) / 2)
 
 
 def dwells(

@@ -1,5 +1,8 @@
 """Probes: pure functions of loss curves, weights, traces and models."""
 
+from typing import Any
+
+from ..core.registry import PROBES
 from .alignment import (
     Growth,
     HeadAlignment,
@@ -70,3 +73,10 @@ __all__ = [
     "population_sensitivity",
     "value_key_conserved",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Probes of installed packages (`core.registry.PROBES`)."""
+    if name in PROBES.names():
+        return PROBES.get(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from ..core.checks import check_choice, check_int
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, Document
 from ..core.rng import normal, stream
-from ..core.task import AbstractSource, AbstractTask
+from ..core.task import AbstractDrawnSource, AbstractTask
 from .covariance import Covariance
 
 Embedding = Literal["gaussian", "sphere", "sign"]
@@ -103,6 +103,7 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
             query_words=0 if self.in_sample else self.out_dim,
             embedding=self.embedding,
             num_prompts=count,
+            prompt_size=(self.context_len + (0 if self.in_sample else self.out_dim)) * self.dim,
             dtype=jnp.dtype(dtype).name,
         )
 
@@ -117,28 +118,15 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         return f"documents d={self.dim} n={self.context_len} scale={self.scale:g}"
 
 
-class DocumentSource(AbstractSource):
-    """`SoftmaxRegression` with its seed spent."""
+class DocumentSource(AbstractDrawnSource):
+    """The documents of a `SoftmaxRegression` under one seed."""
 
-    key: Key[Array, ""]
     factor: Float[Array, "dim dim"] | None  # None: the identity
     radius: Float[Array, ""]
     dim: int = eqx.field(static=True)
     words: int = eqx.field(static=True)
     query_words: int = eqx.field(static=True)
     embedding: Embedding = eqx.field(static=True)
-    num_prompts: int = eqx.field(static=True)
-    dtype: str = eqx.field(static=True)
-
-    @property
-    def block_size(self) -> int:
-        """Documents computed at a time: a power of two that keeps a block to a few million numbers."""
-        wanted = min(4_000_000 // ((self.words + self.query_words) * self.dim), self.num_prompts)
-        return 1 << max(4, min(12, (wanted - 1).bit_length()))
-
-    @property
-    def num_blocks(self) -> int:
-        return -(-self.num_prompts // self.block_size)
 
     def draw(self, key: Key[Array, ""], count: int, weight: Any) -> Batch[Document]:
         """`count` documents from one key."""
@@ -162,11 +150,6 @@ class DocumentSource(AbstractSource):
         if self.embedding == "sphere":
             rows = rows * (self.dim**0.5 / jnp.linalg.norm(rows, axis=-1, keepdims=True))
         return rows if self.factor is None else rows @ self.factor.T.astype(self.dtype)
-
-    def block(self, index: Array) -> Batch[Document]:
-        position = index * self.block_size + jnp.arange(self.block_size)
-        weight = (position < self.num_prompts) / self.num_prompts
-        return self.draw(jax.random.fold_in(self.key, index), self.block_size, weight)
 
 
 def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:

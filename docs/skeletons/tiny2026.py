@@ -1,0 +1,42 @@
+"""A paper in one file: one figure, two claims.
+
+Registry line: tiny2026 = "tiny2026:PAPER" under [project.entry-points."iclearn.papers"].
+"""
+
+import matplotlib.pyplot as plt
+from iclearn.papers.judging import judge_close, judge_seeds
+
+import iclearn as icl
+from iclearn.papers.base import Claim, Figure, Paper
+
+
+def collect(lab):
+    task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    model, settings = icl.Attention("merged", num_heads=2), {"init": icl.Init(0.1), "optimizer": icl.Optimizer(lr=0.02)}
+    return {"runs": lab.run([icl.Recipe(task=task, model=model, steps=400, seed=s, **settings) for s in lab.seeds])}
+
+
+def draw(data):
+    figure, axes = plt.subplots()
+    for trace in data["runs"]:
+        axes.plot(trace.loss["step"], trace.loss)
+    axes.set(xlabel="step", ylabel="loss")
+    return figure
+
+
+def falls(data):
+    return judge_seeds([t.final_loss < t.loss[0] for t in data["runs"]], [t.final_loss for t in data["runs"]])
+
+
+def starts_at_one(data):
+    return judge_close(float(data["runs"][0].loss[0]), 1.0, 0.01)
+
+
+CLAIMS = (
+    Claim("falls", "The loss falls.", "every seed", "more than half of the seeds", falls),
+    Claim(
+        "starts", "The loss starts at E y².", "1", "1 %: the initial weights are small", starts_at_one, source="theory"
+    ),
+)
+FIGURE = Figure("fig1", "the loss falls", collect, draw, CLAIMS, "train merged attention from small weights", "2 s")
+PAPER = Paper("tiny2026", "A tiny paper", "Nobody, 2026.", (FIGURE,), seeds=6)

@@ -1,0 +1,29 @@
+"""The one reader of crossings: when does a curve first fall below a height?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def first_below(curve: Any, times: Any, height: Any, xp: Any = np) -> Any:
+    """The time at which a curve first falls below a height, interpolated linearly; NaN where it never does.
+
+    A curve that starts below it does so at its first time.
+
+    Args:
+        curve: (point) the curve.
+        times: (point) when each point was.
+        height: the height.
+        xp: ``numpy``, or ``jax.numpy`` for arrays that may be traced.
+
+    >>> float(first_below(np.array([4.0, 3.0, 1.0]), np.array([0.0, 1.0, 2.0]), 2.0))
+    1.5
+    """
+    below = curve < height
+    last = xp.argmax(below)
+    first = xp.maximum(last - 1, 0)
+    fall = curve[first] - curve[last]
+    share = xp.where(last > 0, (curve[first] - height) / xp.where(last > 0, fall, 1), 0.0)
+    return xp.where(below.any(), times[first] + share * (times[last] - times[first]), xp.nan)
