@@ -5,10 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# `pytest -m gpu` asks for the accelerator; xdist's workers inherit the answer.
+if "gpu" in sys.argv[1:]:
+    os.environ["ICLEARN_TEST_DEVICE"] = "gpu"
+if os.environ.get("ICLEARN_TEST_DEVICE") != "gpu":
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Most of the suite's time is XLA optimizing programs that run for milliseconds; the numbers are the same without.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -18,7 +23,7 @@ if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared 
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["iclearn.core", "iclearn.tasks", "iclearn.models", "iclearn.engines"], "beartype.beartype")
+install_import_hook("iclearn", "typecheck.typechecker")
 
 import numpy as np
 import pytest
