@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,11 +12,9 @@ from jaxtyping import Array, Float, Key
 
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
+from .label_law import LabelLaw
 from .prompt import Batch, FeatureBatch, Prompt
 from .spec import Spec
-
-if TYPE_CHECKING:
-    from ..tasks.expectations import LabelLaw
 
 
 class AbstractSource(eqx.Module):
