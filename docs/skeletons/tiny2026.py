@@ -4,16 +4,16 @@ Registry line: tiny2026 = "tiny2026:PAPER" under [project.entry-points."iclearn.
 """
 
 import matplotlib.pyplot as plt
-from iclearn.papers.judging import judge_close, judge_seeds
 
 import iclearn as icl
 from iclearn.papers.base import Claim, Figure, Paper
+from iclearn.papers.judging import judge_close, judge_seeds
 
 
 def collect(lab):
     task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
-    model, settings = icl.Attention("merged", num_heads=2), {"init": icl.Init(0.1), "optimizer": icl.Optimizer(lr=0.02)}
-    return {"runs": lab.run([icl.Recipe(task=task, model=model, steps=400, seed=s, **settings) for s in lab.seeds])}
+    base = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), init=icl.Init(0.1), steps=400)
+    return {"runs": lab.run([base.replace(seed=seed, optimizer__lr=0.02) for seed in lab.seeds])}
 
 
 def draw(data):

@@ -154,7 +154,7 @@ def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp
 
 
 def test_unknown_names_say_what_there_is(tmp_path):
-    with pytest.raises(IclearnError, match="unknown paper 'nope'; papers are"):
+    with pytest.raises(IclearnError, match="unknown paper 'nope'; known are"):
         load_paper("nope")
     with pytest.raises(IclearnError, match="has no figure 'fig9'; it has tiny"):
         collect(tiny_paper(), ["fig9"], tmp_path)

@@ -47,7 +47,7 @@ def test_runs_of_format_1_are_read_and_known_to_be_old(format1, name):
 def test_todays_numbers_are_those_of_format_1(format1, name):
     old = Trace.load(format1 / "runs" / f"{name}.zarr")
     new = simulate(old.recipe)
-    np.testing.assert_allclose(new.loss.values, old.loss.values, rtol=1e-9)
+    np.testing.assert_allclose(new.loss.values, old.loss.values, rtol=1e-6)  # normals are drawn in float32
 
 
 def test_the_sweep_of_format_1_is_read_where_it_stands(format1):

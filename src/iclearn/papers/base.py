@@ -6,30 +6,25 @@ what the paper says in our words, the number expected, the tolerance and its ori
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..core.errors import IclearnError
+from .judging import Outcome as Outcome
+from .judging import Word as Word
+from .judging import judge_close as judge_close
+from .judging import judge_seeds as judge_seeds
+from .judging import judge_true as judge_true
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MplFigure
 
     from .lab import Lab
 
-Word = Literal["reproduced", "contradicted", "inconclusive", "failed"]
 Data = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What judging a claim found: the measured number (or a few), and the word."""
-
-    measured: Any
-    verdict: Word
-    seeds: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,31 +131,6 @@ class Paper:
         raise IclearnError(
             f"{self.id} has no figure {name!r}; it has {', '.join(figure.id for figure in self.figures)}"
         )
-
-
-def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.8) -> Outcome:
-    """Judge a distribution over seeds: reproduced when at least `share` of them agree, contradicted when at most
-    1 − share do, inconclusive between. No verdict hangs on one lucky seed."""
-    if not len(passed):
-        return Outcome(measured, "failed")
-    fraction = float(np.mean(passed))
-    word: Word = "reproduced" if fraction >= share else "contradicted" if fraction <= 1 - share else "inconclusive"
-    return Outcome(measured, word, len(passed))
-
-
-def judge_close(measured: float, expected: float, tolerance: float, *, seeds: int = 0) -> Outcome:
-    """Reproduced within the tolerance; contradicted beyond three times it; inconclusive between."""
-    if not np.isfinite(measured):
-        return Outcome(float(measured), "failed", seeds)
-    distance = abs(measured - expected)
-    word: Word = (
-        "reproduced" if distance <= tolerance else "contradicted" if distance > 3 * tolerance else "inconclusive"
-    )
-    return Outcome(float(measured), word, seeds)
-
-
-def judge_true(passed: bool, measured: Any, *, seeds: int = 0) -> Outcome:
-    return Outcome(measured, "reproduced" if passed else "contradicted", seeds)
 
 
 def plain(value: Any) -> Any:

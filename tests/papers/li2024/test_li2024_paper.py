@@ -137,8 +137,8 @@ def test_stacked_units():
 def tiny(tmp_path_factory):
     """A Lab and settings so small that a figure takes seconds."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(common, "STEPS", 80)
-    patch.setattr(common, "DOCUMENTS", 40)
+    patch.setattr(setup, "STEPS", 80)
+    patch.setattr(setup, "DOCUMENTS", 40)
     patch.setattr(fig_bounds, "INSTANCES", 400)
     for module in (fig_bounds, fig_layers):
         patch.setattr(module, "WORDS", 12)
