@@ -5,9 +5,9 @@ What matters is shapes. A scalar may be Python's, numpy's, or a traced one where
 
 import jax
 import numpy as np
-from beartype import BeartypeConf, BeartypeHintOverrides, beartype
+from beartype import BeartypeConf, FrozenDict, beartype
 
-_NUMBERS = BeartypeHintOverrides(
+_NUMBERS = FrozenDict(
     {
         bool: bool | np.bool_,
         int: int | np.integer,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from iclearn.core.prompt import Batch, full_prompt
-from iclearn.core.rng import normal, stream
+from iclearn.core.rng import normal
 from iclearn.core.task import AbstractDrawnSource, AbstractTask
 
 
@@ -20,8 +20,7 @@ class SignSource(AbstractDrawnSource):
 
     def draw(self, key, count, weight):
         x_key, w_key, flip_key = jax.random.split(key, 3)
-        x = normal(x_key, (count, *self.sizes), self.dtype)
-        w = normal(w_key, (count, self.sizes[1]), self.dtype)
+        x, w = normal(x_key, (count, *self.sizes), self.dtype), normal(w_key, (count, self.sizes[1]), self.dtype)
         y = jnp.sign(jnp.einsum("bti,bi->bt", x, w))[..., None]
         shown = jnp.where(jax.random.uniform(flip_key, y.shape) < self.flip, -y, y)
         return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), y[:, -1], weight)
@@ -37,8 +36,5 @@ class SignRegression(AbstractTask, kind="sign_regression"):
     traceable_fields = lambda self: frozenset({"flip"})  # noqa: E731
 
     def source(self, seed, dtype, which="train"):
-        key, flip, name = stream(seed, f"data.{which}"), jnp.asarray(self.flip), jnp.dtype(dtype).name
-        count, sizes = self.num_prompts, (self.context_len + 1, self.dim)
-        return SignSource(
-            key=key, flip=flip, sizes=sizes, num_prompts=count, prompt_size=sizes[0] * (self.dim + 1), dtype=name
-        )
+        sizes = (self.context_len + 1, self.dim)
+        return SignSource.of(self, seed, dtype, which, flip=jnp.asarray(self.flip), sizes=sizes)

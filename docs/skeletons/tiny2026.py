@@ -1,9 +1,10 @@
 """A paper in one file: one figure, two claims.
 
-Registry line: tiny2026 = "tiny2026:PAPER" under [project.entry-points."iclearn.papers"].
+Registry line: tiny2026 = "tiny2026:PAPER" under "iclearn.papers".
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import iclearn as icl
 from iclearn.papers.base import Claim, Figure, Paper
@@ -12,15 +13,13 @@ from iclearn.papers.judging import judge_close, judge_seeds
 
 def collect(lab):
     task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
-    base = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), init=icl.Init(0.1), steps=400)
+    base = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), init=icl.Init(0.03), steps=400)
     return {"runs": lab.run([base.replace(seed=seed, optimizer__lr=0.02) for seed in lab.seeds])}
 
 
 def draw(data):
     figure, axes = plt.subplots()
-    for trace in data["runs"]:
-        axes.plot(trace.loss["step"], trace.loss)
-    axes.set(xlabel="step", ylabel="loss")
+    axes.plot(np.array([trace.loss.values for trace in data["runs"]]).T)
     return figure
 
 
