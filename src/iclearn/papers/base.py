@@ -6,6 +6,7 @@ what the paper says in our words, the number expected, the tolerance and its ori
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -66,7 +67,13 @@ class Verdict:
     should_hold: bool
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `verdicts.json` holds them."""
         return {name: plain(value) for name, value in asdict(self).items()}
+
+    def _repr_html_(self) -> str:
+        told = {"verdict": self.verdict, "claim": self.statement, "expected": self.expected, "measured": self.measured}
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>" for name, value in told.items())
+        return f"<table>{rows}</table>"
 
 
 @dataclass(frozen=True)
