@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def test_the_theory_of_a_trace_needs_nothing_retyped(trace, recipe):
 
 
 def test_a_run_outside_every_theory_is_told_why(recipe):
-    with pytest.raises(icl.IclearnError, match="no theory covers this run .*zhang2025 needs linear attention"):
+    with pytest.raises(icl.IclearnError, match=r"no theory covers this run .*zhang2025 needs linear attention"):
         icl.predict(recipe.replace(model=icl.Attention("merged", softmax=True), task__num_prompts=10))
     levels = icl.theory.theory_of(recipe.replace(model=icl.LSA(2))).levels(recipe.replace(model=icl.LSA(2)))
     assert levels.names[-1] in ("Bayes", "optimum of 2 heads", "gradient step from w*")
@@ -54,7 +55,7 @@ def test_a_run_outside_every_theory_is_told_why(recipe):
 def test_the_model_at_a_step_predicts(trace):
     from iclearn.core.prompt import full_prompt
 
-    prompt = full_prompt(np.eye(2), np.ones((2, 1)), np.ones(2))
+    prompt = full_prompt(jnp.eye(2), jnp.ones((2, 1)), jnp.ones(2))
     first, last = trace.model(0).predict(prompt), trace.model().predict(prompt)
     assert abs(float(first[0])) < abs(float(last[0]))
 
