@@ -5,6 +5,7 @@ from .gd import GradientStep, gd_step
 from .heads import HeadOptimum, best_loss, span_loss
 from .law import Law
 from .lsa_loss import LSAWeights, lsa_coefficients, lsa_loss
+from .noise_floor import adam_floor
 from .optimum import (
     ConstantFit,
     Optimum,
@@ -29,6 +30,7 @@ __all__ = [
     "LSAWeights",
     "Law",
     "Optimum",
+    "adam_floor",
     "bayes_loss",
     "best_loss",
     "constant_fit",
