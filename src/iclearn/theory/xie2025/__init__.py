@@ -17,6 +17,7 @@ from .optimum import (
     step_matrix,
     yq_optimum,
 )
+from .small_head import carried_share, head_growth_rate, takeover_norm
 from .summary import summary
 from .token_moments import FeatureMoments, GramMoments, feature_moments, gram_moments, normal_equations
 
@@ -33,10 +34,12 @@ __all__ = [
     "adam_floor",
     "bayes_loss",
     "best_loss",
+    "carried_share",
     "constant_fit",
     "feature_moments",
     "gd_step",
     "gram_moments",
+    "head_growth_rate",
     "lsa_coefficients",
     "lsa_loss",
     "minimal_heads",
@@ -47,6 +50,7 @@ __all__ = [
     "span_loss",
     "step_matrix",
     "summary",
+    "takeover_norm",
     "wishart_expectation",
     "yq_optimum",
 ]
