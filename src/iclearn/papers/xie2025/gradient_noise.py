@@ -27,7 +27,9 @@ def _mean_squares(group: LSAGroup, task: LinearRegression, key: Array) -> dict[s
         tokens = jnp.concatenate([x, y], -1)
         gram = jnp.einsum("nca,ncb->nab", tokens, tokens) / x.shape[1]
         guess = jnp.einsum("mj,nj->nm", group.guess, query)
-        asked = jnp.concatenate([jnp.broadcast_to(query[:, None], (*guess.shape, query.shape[-1])), guess[..., None]], -1)
+        asked = jnp.concatenate(
+            [jnp.broadcast_to(query[:, None], (*guess.shape, query.shape[-1])), guess[..., None]], -1
+        )
         read = jnp.einsum("nab,mhb->nmha", gram, group.p)
         answers = jnp.einsum("nmhb,mhbe,nme->nm", read, group.q, asked)
         error = 2 * (guess + answers - part.target)

@@ -141,7 +141,7 @@ def _losses(form: GramForm, spec: LSATogether, weights: dict[str, Array]) -> Flo
 def rest_of(trace: Trace) -> dict[str, np.ndarray]:
     """Where the members of a sampled run came to rest, each an array over members.
 
-    `loss` at the last step; `late` and `earlier`: means over the last fifth of the steps and the fifth before;
+    `loss` at the last step; `late` and `earlier`: means over the last and the third fifth of the steps;
     `floor`: Adam's noise floor above the optimum (`adam_floor`), from the gradient noise at the last weights.
     """
     recipe = recipe_of(trace)
@@ -153,7 +153,7 @@ def rest_of(trace: Trace) -> dict[str, np.ndarray]:
     return {
         "loss": losses[-1],
         "late": losses[progress > 0.8].mean(0),
-        "earlier": losses[(progress > 0.6) & (progress <= 0.8)].mean(0),
+        "earlier": losses[(progress > 0.4) & (progress <= 0.6)].mean(0),
         "floor": np.array([adam_floor(optimizer.lr, optimizer.batch_size or 1, total) for total in sums]),
     }
 
