@@ -84,7 +84,7 @@ def readings(traces: Sequence[Trace], norm: float) -> xr.Dataset:
         guess, p, q = data["weight_guess"].values, data["weight_p"].values[:, 0], data["weight_q"].values[:, 0]
         lifted = p[:, -1, None, None] * (q[:, :DIM, :DIM] + q[:, :DIM, -1:] * guess[:, None, :])
         step = np.trace(lifted, axis1=1, axis2=2) / DIM / gd_step(law, law.mean).step
-        loss = np.append(trace.loss.values, trace.loss.values[-1])
+        loss = np.interp(CLOCK, CLOCK[: len(trace.loss)], trace.loss.values)
         rows.append([np.interp(CLOCK, times, guess @ mean / norm**2), np.interp(CLOCK, times, step), loss])
     return _dataset(np.array(rows))
 

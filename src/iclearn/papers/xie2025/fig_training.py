@@ -162,7 +162,7 @@ def draw(data: Data):
             ax.plot(large["record"], guess.isel(seed=seed), color=color, label=f"lr {lr:g}" if seed == 0 else None)
         ax.plot([0, STEPS], [0, lr * STEPS], color=color, ls="--", lw=1)
     ax.plot([], [], color="0.5", ls="--", lw=1, label="lr × step")
-    ax.axhline(LARGE / np.sqrt(DIM), color="black", ls=":", label="$w^*_i$")
+    ax.axhline(prior_mean(LARGE)[0], color="black", ls=":", label="$w^*_i$")
     ax.set(
         ylim=(0, 4.2), ylabel="entries of $w_q$ (mean)", xlabel="step", title=r"$\|w^*\|$ = 10: half way in 5000 steps"
     )

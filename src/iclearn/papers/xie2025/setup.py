@@ -85,6 +85,7 @@ def online_recipe(
     steps: int = STEPS,
 ) -> Recipe:
     """The paper's training: Adam, 2048 fresh prompts a step, 5000 steps, weights from N(0, 0.1²)."""
+    records = max(51, 51 * steps // STEPS)
     return Recipe(
         task=paper_task(norm),
         model=LSATogether(tuple(members)),
@@ -93,7 +94,7 @@ def online_recipe(
         steps=steps,
         engine="samples",
         seed=seed,
-        record=Record(weights=51 * steps // STEPS, candidates=51 * steps // STEPS),
+        record=Record(weights=records, candidates=records),
         dtype="float32",
     )
 
