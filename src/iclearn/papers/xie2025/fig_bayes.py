@@ -19,10 +19,10 @@ from ...models.predictors import Bayes
 from ...tasks import LinearRegression
 from ...theory.xie2025 import Law, bayes_loss, gd_step, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
-from ..judging import judge_each, judge_mean, standard_error, worst
+from ..judging import judge_each, judge_mean, standard_error
 from ..lab import Lab
 from .examples import SEEDS, a_nan, changed, counter, plus, times
-from .judges import judge_cells
+from .judges import judge_cells, judge_together
 from .setup import COLORS, CONTEXT, DIM, STAGES, YQ, paper_task, prior_mean, train_exactly
 
 NORM = 3.0
@@ -170,7 +170,7 @@ def agrees(data: Data) -> Outcome:
             else judge_each(list(np.abs(values) < 1e-6), float(np.max(values)))
         )
     measured = {f"σ² = {noise:g}": outcome.measured for noise, outcome in zip(NOISES, outcomes, strict=True)}
-    return Outcome(measured, worst(*(outcome.verdict for outcome in outcomes)))
+    return judge_together(measured, outcomes)
 
 
 def far(data: Data) -> Outcome:

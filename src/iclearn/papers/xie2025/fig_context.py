@@ -11,10 +11,9 @@ import xarray as xr
 from ...models.lsa import LSA
 from ...theory.xie2025 import Law, gd_step
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
-from ..judging import worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, optima, times
-from .judges import judge_near_one, judge_optima
+from .judges import judge_near_one, judge_optima, judge_together
 from .setup import COLORS, CONTEXT, DIM, YQ, exact_losses, gap_law, paper_task
 
 NORM = 3.0
@@ -85,11 +84,7 @@ def draw(data: Data):
 
 def holds(data: Data) -> Outcome:
     parts = {which: judge_optima(data[which], expected(which), 1e-3) for which in SIZES}
-    return Outcome(
-        {which: part.measured for which, part in parts.items()},
-        worst(*(p.verdict for p in parts.values())),
-        parts["dims"].seeds,
-    )
+    return judge_together({which: part.measured for which, part in parts.items()}, list(parts.values()))
 
 
 def gap(data: Data) -> Outcome:
@@ -98,11 +93,7 @@ def gap(data: Data) -> Outcome:
         law = xr.DataArray([gap_law(NORM, *of) for of in sizes.values()], dims=which, coords={which: list(sizes)})
         ratio = (data[which].sel(member="d") - data[which].sel(member="yq")) / law
         parts[which] = judge_near_one(ratio, 0.02, "gap over 2m²/(Cd+2)")
-    return Outcome(
-        {which: part.measured for which, part in parts.items()},
-        worst(*(p.verdict for p in parts.values())),
-        parts["dims"].seeds,
-    )
+    return judge_together({which: part.measured for which, part in parts.items()}, list(parts.values()))
 
 
 def _without_two(data: Data) -> Data:

@@ -13,10 +13,10 @@ from ...engines.gram import gram_form
 from ...models.lsa import LSA
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Choice, Claim, Data, Figure, Outcome
-from ..judging import judge_each, worst
+from ..judging import judge_each
 from ..lab import Lab
 from .examples import SEEDS, a_nan, counter, plus, times
-from .judges import judge_cells, judge_near_one, judge_optima
+from .judges import judge_cells, judge_near_one, judge_optima, judge_together
 from .setup import COLORS, CONTEXT, DIM, STAGES, gap_law, law_of, paper_task, prior_mean, train_exactly
 
 NORM = 3.0
@@ -107,7 +107,7 @@ def one_head(data: Data) -> Outcome:
     told = {"share of the gradient step's loss saved": saved.mean("seed").values}
     below = judge_cells(saved > 0.01, told, finite=saved)
     measured = {"relative to the optimum": optimal.measured, **quadratic.measured, **told}
-    return Outcome(measured, worst(optimal.verdict, quadratic.verdict, below.verdict), optimal.seeds)
+    return judge_together(measured, [optimal, quadratic, below])
 
 
 def many_heads(data: Data) -> Outcome:

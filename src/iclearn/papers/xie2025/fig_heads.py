@@ -14,7 +14,7 @@ from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word
 from ..judging import standard_error, worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, measured_example, optima, plus, times
-from .judges import at_rest, judge_cells, judge_floor, judge_optima
+from .judges import at_rest, judge_cells, judge_floor, judge_optima, judge_together
 from .sampled_check import sampled_losses
 from .setup import (
     CONTEXT,
@@ -145,12 +145,11 @@ def never_gd(data: Data) -> Outcome:
     """Sampled, noise floor taken off, and exact: the gap to the gradient step is there in every seed, for every H."""
     measured = data["measured"].sel(norm=[1.0, 3.0], member=[str(h) for h in HEADS])
     sampled = (measured["late"] - measured["floor"] - STEP_LOSS) / gap_law(measured["norm"])
-    exact = (data["exact"].sel(norm=[1.0, 3.0, 10.0]) - STEP_LOSS) / gap_law(
-        data["exact"]["norm"].sel(norm=[1.0, 3.0, 10.0])
-    )
+    exact = data["exact"].sel(norm=[1.0, 3.0, 10.0])
+    exact = (exact - STEP_LOSS) / gap_law(exact["norm"])
     told = {"least over 2m²/(Cd+2), sampled": float(sampled.min()), "exact": float(exact.min())}
     parts = [judge_cells(sampled > 0.5, told, finite=sampled), judge_cells(exact > 0.99, told, finite=exact)]
-    return Outcome(told, worst(*(part.verdict for part in parts)), sum(part.seeds for part in parts))
+    return judge_together(told, parts)
 
 
 def exactly_d(data: Data) -> Outcome:

@@ -9,10 +9,9 @@ import xarray as xr
 from ...models.lsa import LSA
 from ...theory.xie2025 import Law, bayes_loss, best_loss, gd_step, minimal_heads, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
-from ..judging import worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, plus, times
-from .judges import judge_cells, judge_optima
+from .judges import judge_cells, judge_optima, judge_together
 from .setup import COLORS, CONTEXT, DIM, YQ, exact_losses, paper_task
 
 NORM = 3.0
@@ -107,7 +106,7 @@ def heads_needed(data: Data) -> Outcome:
         short = (np.abs(excess / predicted - 1) < 0.1) & (more < 0.1 * predicted)
         passed = excess < CLOSE if needed <= DIM else short
         parts.append(judge_cells(passed, told, finite=excess + more))
-    return Outcome(told, worst(*(part.verdict for part in parts)), sum(part.seeds for part in parts))
+    return judge_together(told, parts)
 
 
 def _gd_noise(data: Data) -> Data:

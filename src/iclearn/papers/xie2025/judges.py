@@ -45,10 +45,16 @@ def judge_optima(loss: xr.DataArray, best: Any, above: float) -> Outcome:
     return outcome
 
 
+def judge_together(measured: Any, parts: Sequence[Outcome]) -> Outcome:
+    """Several judgments that must all hold: as good as the worst of them."""
+    words: list[Word] = [part.verdict for part in parts]
+    return Outcome(measured, worst(*words), sum(part.seeds for part in parts))
+
+
 def judge_near_one(ratio: xr.DataArray, tolerance: float, what: str) -> Outcome:
     """A ratio is 1 within a tolerance, in every seed of every cell."""
     measured = {what: {"lowest": float(ratio.min()), "highest": float(ratio.max())}}
-    return judge_cells(np.abs(ratio - 1) < tolerance, measured, finite=ratio)
+    return judge_cells(abs(ratio - 1) < tolerance, measured, finite=ratio)
 
 
 def at_rest(earlier: np.ndarray, late: np.ndarray) -> bool:

@@ -67,7 +67,7 @@ def law_of(task: LinearRegression, seed: int = 0) -> Law:
     return Law(np.asarray(label.mean)[:, 0], task.context_len, inputs, np.asarray(label.covariance), task.noise)
 
 
-def gap_law(norm: float | np.ndarray, dim: int = DIM, context: int = CONTEXT) -> Any:
+def gap_law(norm: Any, dim: int = DIM, context: int = CONTEXT) -> Any:
     """2m²/(Cd+2): what multi-head LSA without a guess loses to one gradient step from w*."""
     return 2 * np.square(norm) / (context * dim + 2)
 
@@ -215,7 +215,7 @@ def exact_losses(
     def compute() -> xr.Dataset:
         jobs = list(product(tasks.values(), members))
         with ThreadPoolExecutor(lab.workers) as pool:
-            found = list(pool.map(lambda job: train_exactly(*job, lab.seeds)[0], jobs))
+            found = list(pool.map(lambda job: train_exactly(job[0], job[1], lab.seeds)[0], jobs))
         table = np.array(found).reshape(len(tasks), len(members), lab.num_seeds).transpose(0, 2, 1)
         return xr.Dataset({"loss": ((axis, "seed", "member"), table)}, {axis: list(tasks)})
 

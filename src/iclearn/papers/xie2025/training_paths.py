@@ -62,10 +62,11 @@ def similarity_paths(traces: Sequence[Trace], shown: Names, names: Names, grid: 
         labels = np.array([str(name) for name in shown], dtype=object)
         table = xr.concat(tables, "member").assign_coords(member=labels)
         table["loss"] = (("record", "member"), losses_over_training(trace)[:, [names.index(name) for name in shown]])
-        parts.append(
-            table.assign(_distances(_recovered(trace), NORM)).interp(record=grid)
-        )  # seeds keep different records
-    return xr.concat(parts, "seed")
+        table = table.assign(_distances(_recovered(trace), NORM))
+        parts.append(table.interp(record=grid))  # seeds keep different records
+    whole = xr.concat(parts, "seed")
+    assert isinstance(whole, xr.Dataset)
+    return whole
 
 
 def guesses_of(slow: Sequence[Trace], fast: Sequence[Trace], grid: np.ndarray) -> xr.Dataset:
@@ -80,4 +81,6 @@ def guesses_of(slow: Sequence[Trace], fast: Sequence[Trace], grid: np.ndarray) -
             table = {f"{name}_loss": ("record", losses), f"{name}_guess": (("record", "input"), guess)}
             both.append(xr.Dataset(table, {"record": records}).interp(record=grid))
         parts.append(xr.merge(both))
-    return xr.concat(parts, "seed")
+    whole = xr.concat(parts, "seed")
+    assert isinstance(whole, xr.Dataset)
+    return whole
