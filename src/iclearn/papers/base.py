@@ -6,7 +6,11 @@ what the paper says in our words, the number expected, the tolerance and its ori
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import html
+import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +30,37 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Data = Mapping[str, Any]
+Source = Literal["paper", "theory", "ours", "design"]
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Data under which a claim must not be reproduced.
+
+    Args:
+        name: what was perturbed, in words (``weights zero``, ``exponent 3 instead of 2``).
+        perturb: from the figure's data to the perturbed data. It must leave its argument as it is.
+    """
+
+    name: str
+    perturb: Callable[[Data], Data]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One line of the register of choices: something that was decided with data in view, or tried and given up.
+
+    Args:
+        what: the setting, tolerance or rule.
+        tried: what was tried, in the order of trying.
+        outcome: what came out of each.
+        kept: what is used now, and why.
+    """
+
+    what: str
+    tried: str
+    outcome: str
+    kept: str
 
 
 @dataclass(frozen=True)
@@ -35,9 +70,14 @@ class Claim:
     Args:
         statement: what the paper says, in our words.
         expected: the number or behavior expected.
-        tolerance: how close is close enough, and why.
+        tolerance: how close is close enough.
         judge: from the figure's data to an Outcome.
-        source: ``paper`` (stated there), ``theory`` (follows from its formulas) or ``ours`` (found by this project).
+        reason: why this tolerance.
+        source: ``paper`` (stated there), ``theory`` (follows from its formulas), ``ours`` (found by this project) or
+            ``design`` (about a choice of ours where the paper is silent).
+        before: whether statement and tolerance were fixed before data were seen; if not, the figure's register of
+            choices says what was changed and what came out before.
+        counterexamples: perturbed data under which the verdict is not ``reproduced``; at least one.
         holds: whether the claim should hold; a contradicted claim that should hold makes `reproduce` exit with 1.
     """
 
@@ -46,8 +86,34 @@ class Claim:
     expected: str
     tolerance: str
     judge: Callable[[Data], Outcome]
-    source: Literal["paper", "theory", "ours"] = "paper"
+    reason: str = ""
+    source: Source = "paper"
+    before: bool = True
+    counterexamples: tuple[Counterexample, ...] = ()
     holds: bool = True
+
+    @property
+    def definition(self) -> str:
+        """SHA-256 of what is claimed and how it is judged: another one means another claim under the same name."""
+        parts = [self.statement, self.expected, self.tolerance, self.reason, self.source, source_of(self.judge)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def judged(self, data: Data) -> Outcome:
+        """The outcome; a judge that breaks is a failed claim with the reason, not a crash."""
+        try:
+            return self.judge(data)
+        except Exception as error:
+            return Outcome(f"{type(error).__name__}: {error}", "failed")
+
+    def refusals(self, data: Data) -> dict[str, Word]:
+        """What the claim says of each of its counter-examples, made from this data."""
+        found: dict[str, Word] = {}
+        for example in self.counterexamples:
+            try:
+                found[example.name] = self.judged(example.perturb(data)).verdict
+            except Exception as error:
+                raise IclearnError(f"counter-example {example.name!r} of {self.id} breaks: {error}") from error
+        return found
 
 
 @dataclass(frozen=True)
@@ -61,9 +127,13 @@ class Verdict:
     expected: str
     measured: Any
     tolerance: str
+    reason: str
     seeds: int
     verdict: Word
-    source: str
+    source: Source
+    before: bool
+    definition: str
+    counterexamples: dict[str, Word]
     should_hold: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,6 +155,9 @@ class Figure:
         draw: a matplotlib figure from that data; the style is set by the caller.
         setup: the experiment in words and pseudocode, for the reproducibility card.
         cost: what to expect, e.g. "20 s on 2 cores".
+        example: small data made in seconds, on which every claim that should hold is reproduced: the counter-example
+            test perturbs it.
+        choices: the register of choices.
     """
 
     id: str
@@ -94,19 +167,19 @@ class Figure:
     claims: tuple[Claim, ...]
     setup: str
     cost: str = ""
+    example: Callable[[], Data] | None = None
+    choices: tuple[Choice, ...] = ()
 
     def judge(self, paper: str, data: Data) -> list[Verdict]:
-        """Every claim judged. A judge that breaks is a failed claim with the reason, not a crash."""
+        """Every claim judged, and every counter-example of it made from the same data."""
         verdicts = []
         for claim in self.claims:
-            try:
-                outcome = claim.judge(data)
-            except Exception as error:
-                outcome = Outcome(f"{type(error).__name__}: {error}", "failed")
+            outcome = claim.judged(data)
             verdicts.append(
                 Verdict(
-                    paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured,
-                    claim.tolerance, outcome.seeds, outcome.verdict, claim.source, claim.holds,
+                    paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
+                    claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
+                    claim.refusals(data), claim.holds,
                 )
             )  # fmt: skip
         return verdicts
@@ -138,6 +211,16 @@ class Paper:
         raise IclearnError(
             f"{self.id} has no figure {name!r}; it has {', '.join(figure.id for figure in self.figures)}"
         )
+
+
+def source_of(judge: Callable[..., Any]) -> str:
+    """The source text of a judge, with what it was partially applied to."""
+    if isinstance(judge, functools.partial):
+        return f"{source_of(judge.func)}{judge.args!r}{judge.keywords!r}"
+    try:
+        return inspect.getsource(judge)
+    except (OSError, TypeError):
+        return repr(judge)
 
 
 def plain(value: Any) -> Any:

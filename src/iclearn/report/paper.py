@@ -16,7 +16,7 @@ from ..papers.collect import FigureResult, read_json, write_json
 from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_figure
 
-_MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "failed": "!"}
+_MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "unfinished": "…", "failed": "!"}
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -37,7 +37,7 @@ td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
 .measured {{ max-height: 12rem; overflow-y: auto; }}
 .verdict {{ font-weight: 600; white-space: nowrap; }}
 .reproduced {{ color: #00664a; }} .contradicted {{ color: #a33b00; }}
-.inconclusive {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
+.inconclusive, .unfinished {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
 pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }}
 .note {{ color: #555; font-size: .88rem; }}
 </style></head><body>
@@ -229,7 +229,13 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    colors = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
+    colors = {
+        "reproduced": "green",
+        "contradicted": "red",
+        "inconclusive": "yellow",
+        "unfinished": "yellow",
+        "failed": "magenta",
+    }
     table = Table("figure", "verdict", "claim", "measured", "seeds")
     for v in verdicts:
         word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"

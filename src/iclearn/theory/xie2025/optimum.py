@@ -181,3 +181,18 @@ def yq_optimum(law: Law) -> LSAWeights:
     array([[-2.,  1.]])
     """
     return optimal_weights(law, law.mean)
+
+
+def one_direction_loss(law: Law) -> float:
+    """Loss of the best yq-LSA whose head reads a single direction v of the inputs: p = [v; 0], guess w*.
+
+    It predicts δ·x_q from the number vᵀSδ alone, δ = w − w*, so that the loss is tr ΛΣ − max_v vᵀΛΣΛΣΛv / vᵀRv with R
+    as in `step_matrix`. A stationary point of training: a saddle, or (found numerically) a minimum where one
+    eigenvalue of Λ^½ΣΛ^½ is more than half of its trace.
+
+    >>> round(one_direction_loss(Law.isotropic(10, 10)), 6)  # d − η*
+    9.52381
+    """
+    values = np.linalg.eigvalsh(law.whitened()[1])
+    spread = (values.sum() + law.noise) / law.context_len
+    return float(values.sum() - np.max(values**2 / ((1 + 1 / law.context_len) * values + spread)))
