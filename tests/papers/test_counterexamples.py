@@ -5,7 +5,7 @@ import pytest
 from iclearn.papers.collect import PAPERS, load_paper
 from iclearn.papers.phase_diagrams import SWEEPS, Options, paper_of
 
-ALL = [load_paper(name) for name in PAPERS] + [paper_of(name, Options()) for name in SWEEPS]
+ALL = [load_paper(name) for name in PAPERS.names()] + [paper_of(name, Options()) for name in SWEEPS]
 CASES = [
     pytest.param(figure, claim, id=f"{paper.id}-{figure.id}-{claim.id}")
     for paper in ALL
