@@ -116,3 +116,28 @@ def tight_instance(radius: float | Float[Array, ""], size: float | Float[Array, 
     column = jnp.asarray(radius, float) * jnp.array([[1.0], [-1.0]])
     zero, one = jnp.zeros(1), jnp.ones(1)
     return TightInstance(column, zero, size * one, jnp.zeros((2, 1)), one, size * column)
+
+
+class StepInstance(NamedTuple):
+    """One document of two words and the weights a gradient step starts from."""
+
+    data: Float[Array, "2 1"]
+    target: Float[Array, " 2"]
+    weights: Float[Array, " 1"]
+
+
+def tight_step(radius: float | Float[Array, ""]) -> StepInstance:
+    """Where (ηR²/4)‖f − b‖ is attained in the limit of a small η, so that ¼ cannot be lowered.
+
+    A = [r; −r], x = 0, b = (1, 0): the softmax is flat, so ‖Dc‖ = ½‖c‖, and c lies along A. For a step of length η,
+    measured/bound = tanh(ηr²/2)/(ηr²/2) → 1.
+    """
+    column = jnp.asarray(radius, float) * jnp.array([[1.0], [-1.0]])
+    return StepInstance(column, jnp.array([1.0, 0.0]), jnp.zeros(1))
+
+
+def sharpest_curvature(radius: float | Float[Array, ""]) -> StepInstance:
+    """Where ‖∇²L‖ = `LARGEST_CURVATURE` ‖A‖²: the word that is not the target has the probability (15 − √33)/24."""
+    column = jnp.asarray(radius, float) * jnp.array([[1.0], [-1.0]])
+    weights = jnp.log(_P / (1 - _P)) / (2 * jnp.asarray(radius, float)) * jnp.ones(1)
+    return StepInstance(column, jnp.array([0.0, 1.0]), weights)

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ...core import jax_settings as jax_settings  # float64, whatever was imported first
+
 
 def prediction(data: Float[Array, "word dim"], weights: Float[Array, " dim"]) -> Float[Array, " word"]:
     """f = ⟨exp(Ax), 1⟩⁻¹ exp(Ax) (li2024)."""
