@@ -81,7 +81,9 @@ def draw(data: Data):
     for i, (layer, who) in enumerate(places):
         table = data[layer].sel(who=who)
         bound, apart = np.exp(table["log_tight"]).mean("document"), table["preds_diff"].mean("document")
-        axes[2].plot(i, float(bound.mean()), "_", color="black", ms=16, mew=2, label=None if i else "tight bound of its shift")
+        axes[2].plot(
+            i, float(bound.mean()), "_", color="black", ms=16, mew=2, label=None if i else "tight bound of its shift"
+        )
         axes[2].errorbar(i, float(apart.mean()), float(apart.std()), color=COLORS[layer], marker=MARKS[layer], capsize=4, ms=8,
                          ls="none", label=None if i else "distance to the gradient step")  # fmt: skip
     axes[2].set(xlim=(-0.5, 3.5), yscale="log", ylabel="change of the prediction", title="not bounded by the theorems")
@@ -105,10 +107,16 @@ def vacuous(kind: str) -> Callable[[Data], Outcome]:
 
     def judge(data: Data) -> Outcome:
         shifts, tight = data["shifts"], data["shifts"].sel(shift=kind)
-        gaps = [(shifts[f"{where}{kind}_log_paper"] - shifts[f"{where}{kind}_log_measured"]).values.ravel() for where in ("", "gd_")]
+        gaps = [
+            (shifts[f"{where}{kind}_log_paper"] - shifts[f"{where}{kind}_log_measured"]).values.ravel()
+            for where in ("", "gd_")
+        ]
         everywhere = np.concatenate([*gaps, (tight["tight_log_paper"] - tight["tight_log_measured"]).values]) / LOG10
         word = judge_close(float(np.min(everywhere)), LEAST_ORDERS, 0.01).verdict
-        measured = {"orders of magnitude above, least": round(float(np.min(everywhere)), 3), "median": round(float(np.median(everywhere)), 2)}
+        measured = {
+            "orders of magnitude above, least": round(float(np.min(everywhere)), 3),
+            "median": round(float(np.median(everywhere)), 2),
+        }
         return Outcome(measured, word)  # fmt: skip
 
     return judge
@@ -141,7 +149,11 @@ def step_bound(data: Data) -> Outcome:
 def hessian_bound(data: Data) -> Outcome:
     """The largest ‖∇²L‖/‖A‖² of random instances is at most the one that two words attain."""
     largest, two = float(np.max(data["shifts"]["curvature"].values)), float(data["shifts"]["sharpest_curvature"])
-    measured = {"largest ‖∇²L‖/‖A‖², random": largest, "two words": two, "1.25 is loose by a factor of": 1.25 / max(largest, two)}
+    measured = {
+        "largest ‖∇²L‖/‖A‖², random": largest,
+        "two words": two,
+        "1.25 is loose by a factor of": 1.25 / max(largest, two),
+    }
     return below(np.log(largest / LARGEST_CURVATURE), measured, attained=abs(two / LARGEST_CURVATURE - 1) <= ROUNDING)  # fmt: skip
 
 
@@ -151,7 +163,10 @@ def not_closeness(data: Data) -> Outcome:
     for layer in ("A", "C"):
         table = data[layer]
         holds = (table["log_measured"] <= table["log_tight"] + ROUNDING).all(("who", "document"))
-        same = np.abs(table["log_tight"].sel(who="turned") - table["log_tight"].sel(who="layer")).max("document") <= ROUNDING
+        same = (
+            np.abs(table["log_tight"].sel(who="turned") - table["log_tight"].sel(who="layer")).max("document")
+            <= ROUNDING
+        )
         apart = table["preds_diff"].mean("document")
         ratio = apart.sel(who="turned") / apart.sel(who="layer")
         passed.append((holds & same & (ratio > 2)).values)
@@ -164,6 +179,7 @@ def not_closeness(data: Data) -> Outcome:
 
 def larger(factor: float, *names: str) -> Perturb:
     """Data in which logs of shifts are those of shifts larger by a factor."""
+
     def perturb(data: Data) -> Data:
         shifts = data["shifts"]
         return {**data, "shifts": shifts.assign({name: shifts[name] + np.log(factor) for name in names})}
@@ -173,6 +189,7 @@ def larger(factor: float, *names: str) -> Perturb:
 
 def one_lost(name: str) -> Counterexample:
     """One instance in all is NaN."""
+
     def perturb(data: Data) -> Data:
         values = data["shifts"][name].values.copy()
         values.flat[-1] = np.nan
@@ -183,10 +200,16 @@ def one_lost(name: str) -> Counterexample:
 
 def layer_changed(layer: str, name: str, change: Callable[[xr.DataArray], xr.DataArray]) -> Perturb:
     """Data in which one measure of a layer, turned, is another."""
+
     def perturb(data: Data) -> Data:
         table = data[layer]
         turned = table["who"] == "turned"
-        return {**data, layer: table.assign({name: xr.where(turned, change(table[name]), table[name]).transpose(*table[name].dims)})}
+        return {
+            **data,
+            layer: table.assign(
+                {name: xr.where(turned, change(table[name]), table[name]).transpose(*table[name].dims)}
+            ),
+        }
 
     return perturb  # fmt: skip
 
@@ -212,7 +235,9 @@ def example() -> Data:
     bound = np.log(0.05) + 0.1 * rng.standard_normal((10, 20))
     apart = np.stack([np.full((10, 20), 0.007), np.full((10, 20), 0.06)])
     both = {"log_tight": np.stack([bound, bound]), "log_measured": np.stack([bound, bound]) - 0.2, "preds_diff": apart}
-    layer = xr.Dataset({n: (("who", "repetition", "document"), v) for n, v in both.items()}, {"who": ["layer", "turned"]})
+    layer = xr.Dataset(
+        {n: (("who", "repetition", "document"), v) for n, v in both.items()}, {"who": ["layer", "turned"]}
+    )
     return {"shifts": shifts, "A": layer, "C": layer.copy(deep=True)}
 
 

@@ -61,7 +61,9 @@ def in_table(n: int):
         count = data[f"{n} float32"].sizes["repetition"]
         if not np.isfinite(list(away.values())).all():
             return Outcome(measured, "failed", count)
-        word: Word = "contradicted" if away[worst] > 2 else "inconclusive" if blurred or away[worst] > 1 else "reproduced"
+        word: Word = (
+            "contradicted" if away[worst] > 2 else "inconclusive" if blurred or away[worst] > 1 else "reproduced"
+        )
         return Outcome(measured, word, count)
 
     return judge

@@ -19,7 +19,9 @@ SIMILAR = (
     "the paper calls the losses similar and gives no number; 10 % is small beside training, which lowers the loss by a "
     "factor of 3 to 7"
 )
-STILL = f"not reproduced while the loss still falls by more than {SETTLED:.0%} over the last half of training: unfinished"
+STILL = (
+    f"not reproduced while the loss still falls by more than {SETTLED:.0%} over the last half of training: unfinished"
+)
 CHOICES = (
     Choice(
         "what falls and rises means",
