@@ -3,11 +3,13 @@
 import pytest
 
 from iclearn.papers.collect import PAPERS, load_paper
+from iclearn.papers.phase_diagrams import SWEEPS, Options, paper_of
 
+ALL = [load_paper(name) for name in PAPERS] + [paper_of(name, Options()) for name in SWEEPS]
 CASES = [
-    pytest.param(figure, claim, id=f"{name}-{figure.id}-{claim.id}")
-    for name in PAPERS
-    for figure in load_paper(name).figures
+    pytest.param(figure, claim, id=f"{paper.id}-{figure.id}-{claim.id}")
+    for paper in ALL
+    for figure in paper.figures
     for claim in figure.claims
 ]
 _examples: dict[int, object] = {}
