@@ -103,6 +103,18 @@ def tiny(tmp_path_factory):
     patch.setattr(fig_bounds, "DOCUMENTS", 40)
     for module in (fig_bounds, fig_layers):
         patch.setattr(module, "WORDS", 12)
+    for module in (setup, fig_limits):
+        patch.setattr(module, "LONG_STEPS", 160)
+        patch.setattr(module, "LONG_RECORDS", 17)
+    for name, value in {
+        "STEPS": 80,
+        "DOCUMENTS": 40,
+        "MANY": 40,
+        "FAMILY_DOCUMENTS": 20,
+        "LONG": {"A": 12, "C": 12},
+    }.items():
+        patch.setattr(fig_limits, name, value)
+    patch.setattr(fig_limits, "WORDS", (12,))
     yield Lab(tmp_path_factory.mktemp("li"), seeds=2, workers=1)
     patch.undo()
 
@@ -139,6 +151,16 @@ def test_layers_end_to_end(tiny):
     )
 
 
+@pytest.mark.slow
+def test_limits_end_to_end(tiny):
+    found = fig_limits.FIGURE.collect(tiny)
+    assert found["A"]["step"].values.tolist() == found["C"]["step"].values.tolist() == [0, 80, 160]
+    claims = {claim.id: claim.judged(found).verdict for claim in fig_limits.CLAIMS}
+    assert claims["weak_attention"] == claims["limits_are"] == "reproduced"
+    assert claims["C_arrives"] in ("inconclusive", "contradicted")
+    plt.close(fig_limits.FIGURE.draw(found))
+
+
 def test_weak_attention_is_a_linear_readout():
     found = families(SoftmaxRegression(context_len=10, dim=3), 0, 20)
     weak = found["apart"].isel(strength=[0, 2])
@@ -148,7 +170,7 @@ def test_weak_attention_is_a_linear_readout():
 
 
 def test_the_readout_of_raw_labels_is_the_gradient_step():
-    search, held_out = sources(SoftmaxRegression(context_len=15, dim=3), 0, 30)
+    _, held_out = sources(SoftmaxRegression(context_len=15, dim=3), 0, 30)
     document = jax.tree.map(lambda a: a[0], held_out.everything().prompt)  # type: ignore[union-attr]
     step = SoftmaxDescent(jnp.asarray(6.0)).predict(document)
     np.testing.assert_allclose(LinearReadout(jnp.asarray(6.0 / 15), "raw").predict(document), step, rtol=1e-12)

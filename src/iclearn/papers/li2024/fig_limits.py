@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...tasks.softmax_regression import SoftmaxRegression
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_close, judge_seeds
-from ..judging import judge_each, judge_groups, worst
+from ..judging import Word, judge_each, judge_groups, worst
 from ..lab import Lab
 from .examples import Perturb, ending, lost, made_up, times
 from .judges import MOST, SIMILAR, last_fall
@@ -48,7 +48,10 @@ def collect(lab: Lab) -> Data:
     found: dict[str, xr.Dataset] = measured(lab, "fig_limits", groups, every=(LONG_RECORDS - 1) * STEPS // LONG_STEPS)
     kinds = {f"n = {n}": (n, 0.5, DOCUMENTS) for n in WORDS} | {f"s = {s:g}": (50, s, MANY) for s in SCALES}
     for name, (n, s, count) in kinds.items():
-        task, known = SoftmaxRegression(context_len=n, scale=s), {"n": n, "s": s, "seeds": len(seeds), "documents": count}
+        task, known = (
+            SoftmaxRegression(context_len=n, scale=s),
+            {"n": n, "s": s, "seeds": len(seeds), "documents": count},
+        )
         label = f"li2024-limit-{name.replace(' = ', '-')}"
         found[name] = lab.dataset(label, known, lambda t=task, c=count: limit_of_a(t, seeds, c))
     known = {"documents": FAMILY_DOCUMENTS, "strengths": WEAK.tolist()}
@@ -115,7 +118,8 @@ def weak_attention(data: Data) -> Outcome:
     """The distance of a layer to its limit against the strength of attention, for the weakest three."""
     found = data["families"].isel(strength=slice(SMALL))
     slopes = {layer: slope(found["strength"].values, found["apart"].sel(layer=layer).values) for layer in LABELS}
-    return Outcome({"exponents": slopes}, worst(*(judge_close(v, 1, 0.02).verdict for v in slopes.values())))
+    words: list[Word] = [judge_close(value, 1, 0.02).verdict for value in slopes.values()]
+    return Outcome({"exponents": slopes}, worst(*words))
 
 
 def limits_are(data: Data) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -123,7 +124,9 @@ def all_shifts(
     The first gradient step starts at x = 0, where no change of the data does anything: its data shift is left out.
     """
     parts = [random_instances(stream(i, "bounds"), n, d, instances // len(shapes)) for i, (n, d) in enumerate(shapes)]
-    variables = {name: ("instance", np.concatenate([np.asarray(p[name]) for p in parts])) for name in parts[0]}
+    variables: dict[str, Any] = {
+        name: ("instance", np.concatenate([np.asarray(p[name]) for p in parts])) for name in parts[0]
+    }
     for name, values in along_descent(task, 0, documents).items():
         from_zero = not name.startswith("data")
         part = np.asarray(values) if from_zero else np.asarray(values)[:, 1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -37,7 +38,7 @@ def crossings_at_multiples() -> Data:
     return {"crossing": found, "theory": found.copy(deep=True)}
 
 
-def longer(rank: int, multiples: bool, factor: Callable[[xr.DataArray], xr.DataArray | float]) -> Perturb:
+def longer(rank: int, multiples: bool, factor: Callable[[Any], Any]) -> Perturb:
     """Training in which the runs of one rank stay longer at the multiples of R (or elsewhere), by factor(init)."""
 
     def perturb(data: Data) -> Data:

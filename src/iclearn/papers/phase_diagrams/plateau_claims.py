@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ..base import Choice, Claim, Counterexample, Data, Outcome, judge_true
-from ..judging import judge_close, judge_groups, worst
+from ..judging import Word, judge_close, judge_groups, worst
 from .examples import later, longer
 from .plateau_stays import medians, share, stays, structured
 
@@ -90,7 +90,7 @@ def waits(multiples: bool):
         if not found or np.isnan(list(found.values())).any():
             few = len(small(data["crossing"])["init"]) < 3
             return Outcome(told, "inconclusive" if few else "failed", data["crossing"].sizes["seed"])
-        words = [judge_close(one, other, SAME_SLOPE).verdict for one, other in found.values()]
+        words: list[Word] = [judge_close(one, other, SAME_SLOPE).verdict for one, other in found.values()]
         words += [judge_close(one, -1, SLOPE).verdict for one, _ in found.values()] if multiples else []
         return Outcome(told, worst(*words), data["theory"].sizes["seed"])
 
