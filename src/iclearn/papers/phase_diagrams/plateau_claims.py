@@ -90,8 +90,11 @@ def waits(multiples: bool):
         if not found or np.isnan(list(found.values())).any():
             few = len(small(data["crossing"])["init"]) < 3
             return Outcome(told, "inconclusive" if few else "failed", data["crossing"].sizes["seed"])
-        words: list[Word] = [judge_close(one, other, SAME_SLOPE).verdict for one, other in found.values()]
-        words += [judge_close(one, -1, SLOPE).verdict for one, _ in found.values()] if multiples else []
+        words: list[Word] = []
+        for one, other in found.values():
+            words.append(judge_close(one, other, SAME_SLOPE).verdict)
+            if multiples:
+                words.append(judge_close(one, -1, SLOPE).verdict)
         return Outcome(told, worst(*words), data["theory"].sizes["seed"])
 
     return judge
