@@ -71,7 +71,7 @@ def draw(data: Data):
     )
     axes[0].axhline(1, color="black", ls="--", lw=1.2, label="gradient step, limit of layer C")
     axes[0].set(xscale="log", xlabel="step", ylabel="loss / loss of the gradient step", title="trained on, s = 0.5")
-    axes[0].legend(fontsize=9)
+    axes[0].legend(fontsize=9, loc="upper right")
     found = data["families"]
     for layer in LABELS:
         axes[1].plot(
@@ -105,6 +105,8 @@ def draw(data: Data):
     axes[2].set(
         xscale="log", yscale="log", xlabel="logit scale s", ylabel="1 − limit of A / gradient step", title="n = 50"
     )
+    axes[2].set_xticks(SCALES, [f"{s:g}" for s in SCALES])
+    axes[2].set_xticks([], minor=True)
     axes[2].legend()
     return figure  # fmt: skip
 
