@@ -17,7 +17,7 @@ DOCUMENTS_B = 200
 def collect(lab: Lab) -> Data:
     groups = {layer: [recipe(layer, seed, dtype=dtype) for seed in repetitions(lab)] for layer, dtype in DTYPES.items()}
     costly = {"B": [recipe("B", seed) for seed in repetitions(lab, FEW)]}
-    found = measured(lab, "fig1", groups, every=2) | measured(lab, "fig1", costly, every=8, documents=DOCUMENTS_B)
+    found = measured(lab, "fig1", groups, every=2) | measured(lab, "fig1", costly, every=10, documents=DOCUMENTS_B)
     return {layer: found[layer] for layer in LAYERS}
 
 
