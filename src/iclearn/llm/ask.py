@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from .answers import Reply
 from .cache import ReplyCache
@@ -11,6 +11,7 @@ from .cache import ReplyCache
 Read = Literal["scale", "text"]
 
 
+@runtime_checkable
 class LanguageModel(Protocol):
     """Anything that answers prompts."""
 

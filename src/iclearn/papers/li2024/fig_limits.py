@@ -226,7 +226,7 @@ def limits_with(keys: Sequence[str], ratio: Callable[[str, xr.Dataset], xr.DataA
 CLAIMS = (
     Claim(
         "weak_attention", "With weak attention κ and values w/κ each layer tends to a linear read-out of its labels, at a distance ∝ κ.",
-        "exponent 1, layers A, B and C", "0.02, from κ = 0.001 to 0.01", weak_attention, "the next order of the expansion changes the slope by about κ", "theory",
+        "exponent 1, layers A, B and C", "0.02, from κ = 0.001 to 0.01", weak_attention, "the next order of the expansion changes the slope by about κ", "theory", before=False,
         counterexamples=(
             Counterexample("layer B's distance ∝ √κ", families_with("apart", lambda f: f["apart"].where(f["layer"] != "B", f["strength"] ** 0.5))),
             Counterexample("exponent 1.1", families_with("apart", lambda f: f["apart"] ** 1.1)),
@@ -237,7 +237,7 @@ CLAIMS = (
     Claim(
         "limits_are", "The limit of layers B and C is the gradient step; that of layer A, a regression on log b, is not.",
         "0 for B and C, not 0 for A", "relative distance of sensitivities 1e-5 (B, C); above 0.05 (A)", limits_are,
-        "1e-5 is what two searches for the best length leave; 0.05 is a hundred times the deviation over documents", "theory",
+        "1e-5 is what two searches for the best length leave; 0.05 is a hundred times the deviation over documents", "theory", before=False,
         counterexamples=(
             Counterexample("limits 0.1 % away", families_with("limit_apart", lambda f: f["limit_apart"] + 1e-3)),
             Counterexample("limit of A is the gradient step", times("families", "limit_apart", 0.0)), lost("families", "limit_apart"),
@@ -245,7 +245,7 @@ CLAIMS = (
     ),
     Claim(
         "nothing_better", "Nothing on the side of κ > 0, where training starts, is better than the limit: training of all three layers has no end (n = 50, s = 0.5, rotation-symmetric weights).",
-        "loss rises with κ from the limit on", f"each of {len(WEAK)} strengths from 0.001 to 1", nothing_better, "an order has no tolerance", "ours",
+        "loss rises with κ from the limit on", f"each of {len(WEAK)} strengths from 0.001 to 1", nothing_better, "an order has no tolerance", "ours", before=False,
         counterexamples=(
             Counterexample("layer A better than its limit by 0.1 % at κ = 0.3", families_with("loss", lambda f: f["loss"].where((abs(f["strength"] - 0.316) > 0.1) | (f["layer"] != "A"), 0.999 * f["limit_loss"]))),
             lost("families", "loss"),
@@ -284,7 +284,7 @@ CLAIMS = (
     ),
     Claim(
         "C_arrives", f"Layer C, far from the gradient step's loss after {STEPS} steps, is close to it after {LONG_STEPS} (n = {LONG['C']}, s = 0.5).",
-        "similar losses, same direction", f"{CLOSE_LOSS:.0%} and cosine {CLOSE_COSINE}, {MOST}", arrives, SIMILAR, "design", before=False,
+        "similar losses, same direction", f"{CLOSE_LOSS:.0%} and cosine {CLOSE_COSINE}, {MOST}", arrives, SIMILAR, "ours", before=False,
         counterexamples=(
             Counterexample("loss stays 12 % above", ending("C", "loss", lambda t: 1.12 * t["gd_loss"].values)),
             Counterexample("cosine 0.94 in 2 of 6 repetitions", ending("C", "model_cos", lambda t: 0.94, 2)), lost("C", "loss"),
@@ -310,6 +310,11 @@ families: qᵀK = (0, κ), V = (w/κ)(I, 0) (A and C), W = κ(I, 0), v = (w/κ) 
             "loss ratios at 1000 and 16000 steps: A n = 25 0.979, 0.955; n = 50 0.978, 0.934; n = 200 1.02, 0.911; s = 1 0.844, 0.780; C n = 50 1.28, 1.05; n = 200 2.97, 1.12; "
             "s = 1 1.57, 1.13; s = 2 1.21, 1.23 (at rest with strong attention, a second minimum); B n = 50 1.51, 1.40; n = 200 3.3, 3.0, moving by 10 % from record to record",
             "A at n = 25, the paper's size, and C at n = 50, s = 0.5: what two cores can train in minutes",
+        ),
+        Choice(
+            "the limits", "derived from the expansion of the softmax, and looked at with κ from 0.01 to 1 on 200 and 500 documents before the tolerances were written",
+            "exponents 0.999 to 1.005; distances of the limits of B and C to the gradient step 5e-7; losses rising with κ at s = 0.5 for all three. For C at s = 2 they rise and fall again; on the side κ < 0, which training "
+            "does not reach through κ = 0, some are lower than the limit", "n = 50, s = 0.5 and κ > 0, where training starts",
         ),
         Choice(
             "scales from which the exponent of s is read", "0.05, 0.1, 0.2 with 1000 documents; 0.125, 0.25, 0.5 with 4000", "2.28, inconclusive: at s = 0.05 the gap, 5e-4, is no larger than its noise over documents",

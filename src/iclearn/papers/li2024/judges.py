@@ -45,6 +45,12 @@ CHOICES = (
         "0.001, in favor of layer B; its claims are about our design, not the paper's",
     ),
     Choice(
+        "what the sensitivity of a model is",
+        "the derivative of a query word's logit in its own embedding",
+        "the paper says of the prediction in the input; that of a word's probability is f(1 − f) times ours: the same cosine, another unit of Model Diff",
+        "the logit's: for softmax(A_q x̂) it is x̂, so that the weights themselves are compared",
+    ),
+    Choice(
         "which claims should hold",
         "flags set claim by claim; those of layer C at n = 50, s = 0.5 were changed when it had been measured",
         "all 17 claims contradicted by a layer had the flag that they need not hold",
