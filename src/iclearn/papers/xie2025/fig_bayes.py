@@ -74,15 +74,16 @@ def collect(lab: Lab) -> Data:
             {"noise": list(NOISES), "context": list(CONTEXTS)},
         )
 
-    def trained(case: tuple[float, int]) -> tuple[np.ndarray, np.ndarray]:
-        noise, context = case
-        task = paper_task(NORM, context=context, noise=noise)
-        models = train_exactly(task, YQ, lab.seeds)[1]
-        return np.stack([np.asarray(_group_losses(models, task, key)) for key in keys()], 1), sampled(noise, context)
-
     def beside() -> xr.Dataset:
+        cases = list(product(NOISES[1:], FAR))
+        tasks = [paper_task(NORM, context=context, noise=noise) for noise, context in cases]
         with ThreadPoolExecutor(lab.workers) as pool:
-            rows = list(pool.map(trained, product(NOISES[1:], FAR)))
+            models = list(pool.map(lambda task: train_exactly(task, YQ, lab.seeds)[1], tasks))
+        # one after the other: batched solves of the Bayes predictor in two threads can wait for each other for ever
+        rows = [
+            (np.stack([np.asarray(_group_losses(group, task, key)) for key in keys()], 1), sampled(*case))
+            for group, task, case in zip(models, tasks, cases, strict=True)
+        ]
         shape = (len(NOISES) - 1, len(FAR))
         tables = {
             "yq": (
