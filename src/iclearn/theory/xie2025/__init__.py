@@ -1,50 +1,25 @@
-"""Closed forms of xie2025: when linear self-attention is one step of gradient descent."""
+"""The Initialization Determines Whether In-Context Learning Is Gradient Descent (Xie, Yuan, Rossi, Hannagan).
 
+TMLR 2025, arXiv 2512.04268. Closed forms for prompts whose task vectors have a prior with a mean. The paper states what
+heads can and cannot do; the formulas here are derived where they stand.
+"""
+
+# isort: off
 from .bayes import BayesLoss, bayes_loss, wishart_expectation
 from .gd import GradientStep, gd_step
 from .heads import HeadOptimum, best_loss, span_loss
 from .law import Law
 from .lsa_loss import LSAWeights, lsa_coefficients, lsa_loss
 from .optimum import (
-    ConstantFit,
-    Optimum,
-    constant_fit,
-    minimal_heads,
-    optimal_weights,
-    optimum,
-    optimum_coefficients,
-    step_matrix,
+    ConstantFit, Optimum, constant_fit, minimal_heads, optimal_weights, optimum, optimum_coefficients, step_matrix,
     yq_optimum,
-)
+)  # fmt: skip
 from .summary import summary
 from .token_moments import FeatureMoments, GramMoments, feature_moments, gram_moments, normal_equations
 
 __all__ = [
-    "BayesLoss",
-    "ConstantFit",
-    "FeatureMoments",
-    "GradientStep",
-    "GramMoments",
-    "HeadOptimum",
-    "LSAWeights",
-    "Law",
-    "Optimum",
-    "bayes_loss",
-    "best_loss",
-    "constant_fit",
-    "feature_moments",
-    "gd_step",
-    "gram_moments",
-    "lsa_coefficients",
-    "lsa_loss",
-    "minimal_heads",
-    "normal_equations",
-    "optimal_weights",
-    "optimum",
-    "optimum_coefficients",
-    "span_loss",
-    "step_matrix",
-    "summary",
-    "wishart_expectation",
-    "yq_optimum",
-]
+    "BayesLoss", "ConstantFit", "FeatureMoments", "GradientStep", "GramMoments", "HeadOptimum", "LSAWeights", "Law",
+    "Optimum", "bayes_loss", "best_loss", "constant_fit", "feature_moments", "gd_step", "gram_moments",
+    "lsa_coefficients", "lsa_loss", "minimal_heads", "normal_equations", "optimal_weights", "optimum",
+    "optimum_coefficients", "span_loss", "step_matrix", "summary", "wishart_expectation", "yq_optimum",
+]  # fmt: skip
