@@ -1,5 +1,9 @@
-"""Closed forms of li2024: softmax regression, its shifts of weights, data and target, and their bounds."""
+"""The Closeness of In-Context Learning and Weight Shifting for Softmax Regression (Li, Song, Xia, Yu, Zhou).
 
+NeurIPS 2024, arXiv 2304.13276. Softmax regression, its shifts of weights, data and target, and their bounds.
+"""
+
+# isort: off
 from .bounds import (
     LARGEST_CURVATURE,
     ShiftReport,
@@ -17,14 +21,9 @@ from .bounds import (
     weight_shift_report,
 )
 from .shifts import (
-    WeightShift,
-    data_for_weight_shift,
-    data_shift_target,
-    gd_shift_bound,
-    gd_weights,
-    weight_for_data_shift,
+    WeightShift, data_for_weight_shift, data_shift_target, gd_shift_bound, gd_weights, weight_for_data_shift,
     weight_shift_target,
-)
+)  # fmt: skip
 from .softmax_loss import gradient, hessian, logit_hessian, loss, prediction, softmax_jacobian
 
 __all__ = [

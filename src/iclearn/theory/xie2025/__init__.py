@@ -1,5 +1,10 @@
-"""Closed forms of xie2025: when linear self-attention is one step of gradient descent."""
+"""The Initialization Determines Whether In-Context Learning Is Gradient Descent (Xie, Yuan, Rossi, Hannagan).
 
+TMLR 2025, arXiv 2512.04268. Closed forms for prompts whose task vectors have a prior with a mean. The paper states what
+heads can and cannot do; the formulas here are derived where they stand.
+"""
+
+# isort: off
 from .bayes import BayesLoss, bayes_loss, wishart_expectation
 from .gd import GradientStep, gd_step
 from .heads import HeadOptimum, best_loss, span_loss
