@@ -121,8 +121,4 @@ def _from_public(family: str, arrays: Mapping[str, np.ndarray], out_dim: int) ->
     dim = value.shape[2] - out_dim
     if family == "merged":
         return {"value": value[:, dim:], "kq": arrays["weights_kq"][:, :dim]}
-    return {
-        "value": value[:, dim:],
-        "key": arrays["weights_key"],
-        "query": arrays["weights_query"][:, :, :dim],
-    }
+    return {"value": value[:, dim:], "key": arrays["weights_key"], "query": arrays["weights_query"][:, :, :dim]}

@@ -70,11 +70,7 @@ def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
 
 
 def execute(
-    folder: SweepFolder,
-    runner: Runner,
-    *,
-    retries: int = RETRIES,
-    progress: Callable[[int, int], None] | None = None,
+    folder: SweepFolder, runner: Runner, *, retries: int = RETRIES, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Run every chunk that is left, through `runner`, until all are finished or have failed too often.
 
