@@ -10,6 +10,7 @@ from sweep_cases import tiny
 
 from iclearn.core.errors import IclearnError
 from iclearn.core.reader import read_spec
+from iclearn.core.recipe import Recipe
 from iclearn.models.lsa import LSA
 from iclearn.sweeps.axes import expand, is_traceable, read_axes
 from iclearn.tasks import Covariance
@@ -68,7 +69,7 @@ def test_whole_specs_can_be_values():
 @pytest.mark.parametrize(
     ("axes", "line"),
     [
-        ({"optimizer.lr": [1]}, r"a recipe has no field 'optimizer'; its fields are .*optimizer"),
+        ({"optimiser.lr": [1]}, r"a recipe has no field 'optimiser'; its fields are .*optimizer"),
         ({"optimizer.lrate": [1]}, r"optimizer has no field 'lrate'; its fields are batch_size, lr"),
         ({"steps.lr": [1]}, r"steps has no field 'lr'; it is a plain value"),
         ({"task.prior_covariance.trace": [1]}, "the base has no task.prior_covariance; give it one"),
@@ -138,12 +139,12 @@ def test_a_recipe_can_be_written_in_short_form():
         ({"task": {}}, "base lacks its field 'model'"),
         ({"task": {"dims": 2}, "model": {}}, "base.task has no field 'dims'; its fields are center"),
         ({"task": {"dim": "two"}, "model": {}}, "base.task.dim must be a whole number, not 'two'"),
-        ({"task": {"kind": "lsa"}, "model": {}}, "base.task: unknown kind 'lsa'; kinds here are given_data, linear"),
-        ({"task": {}, "model": {"kind": "mamba"}}, "base.model: unknown kind 'mamba'; kinds here are attention"),
+        ({"task": {"kind": "lsa"}, "model": {}}, "base.task cannot be of kind 'lsa'; kinds here are linear_regression"),
+        ({"task": {}, "model": {"kind": "mamba"}}, "base.model: unknown kind 'mamba'; known are"),
         ({"task": 3, "model": {}}, "base.task must be a table of fields, not 3"),
         ("base", "base must be a table of fields"),
     ],
 )
 def test_a_recipe_that_cannot_be_read_is_refused_in_one_line(data, line):
     with pytest.raises(IclearnError, match=line):
-        read_spec(Recipe, data)
+        read_spec(Recipe, data, "base")
