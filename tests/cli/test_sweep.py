@@ -71,13 +71,13 @@ def test_a_sweep_is_carried_out_once_and_its_status_told(spec, capsys):
     ("change", "line"),
     [
         (lambda text: text + "axes: {", "is not YAML"),
-        (lambda text: "just words", "must be a table"),
+        (lambda text: "just words", "must be a table of fields, not 'just words'"),
         (lambda text: text.replace("seeds:", "seedz:"), "has no key 'seedz'; keys are name, base, axes"),
         (lambda text: text.replace("num_heads", "heads"), "base.model has no field 'heads'; its fields are family"),
         (lambda text: text.replace("steps: 50", "steps: many"), "base.steps must be a whole number, not 'many'"),
         (lambda text: text.replace("[1, 2]", "[1, 7]"), "rank 7 is larger than the 3 entries of a token"),
         (lambda text: text.replace("seeds: 2", "seeds: 0"), "seeds has no values: give at least one"),
-        (lambda text: text.replace("levels: zhang2025", "levels: [1]"), "reduce.levels must be a word"),
+        (lambda text: text.replace("levels: zhang2025", "levels: [1]"), "reduce.levels must be a word, not [1]"),
         (lambda text: text.replace("axes:", "axes: 3\nold:"), "has no key 'old'"),
     ],
 )

@@ -140,7 +140,7 @@ def test_a_recipe_can_be_written_in_short_form():
         ({"task": {"dims": 2}, "model": {}}, "base.task has no field 'dims'; its fields are center"),
         ({"task": {"dim": "two"}, "model": {}}, "base.task.dim must be a whole number, not 'two'"),
         ({"task": {"kind": "lsa"}, "model": {}}, "base.task cannot be of kind 'lsa'; kinds here are linear_regression"),
-        ({"task": {}, "model": {"kind": "mamba"}}, "base.model: unknown kind 'mamba'; known are recipe"),
+        ({"task": {}, "model": {"kind": "mamba"}}, "base.model: unknown kind 'mamba'; known are"),
         ({"task": 3, "model": {}}, "base.task must be a table of fields, not 3"),
         ("base", "base must be a table of fields"),
     ],

@@ -17,6 +17,7 @@ from sweep_cases import AXES, REDUCE, tiny
 
 from iclearn.core.errors import IclearnError
 from iclearn.sweeps import Plan, Reduce, SweepFolder, make_plan, read_axes, status
+from iclearn.sweeps import folder as folder_module
 from iclearn.sweeps.dataset import schema
 from iclearn.sweeps.leases import Claims, heartbeat
 
@@ -83,6 +84,31 @@ def test_damage_is_found_by_the_hash_and_struck_from_the_ledger(folder, plan):
     assert len(unsound) == 2
     assert len(folder.entries()) == 1
     assert {chunk.id for chunk in folder.begin_session()} == {c.id for c in plan.chunks} - set(folder.entries())
+
+
+def test_the_digest_of_a_chunk_is_the_one_that_finished_sweeps_hold(folder):
+    """Frozen: names in order, one NaN, no minus zero."""
+    odd = np.frombuffer(np.uint64(0x7FF8000000000001).tobytes(), np.float64)
+    for blocks in (
+        {"a": np.array([0.0, np.nan]), "b": np.array([[1, 2]], np.int8)},
+        {"b": np.array([[1, 2]], np.int8), "a": np.array([-0.0, odd[0]])},
+    ):
+        assert folder_module._digest(blocks) == "4e1cdc27da6e25e5bf03c8b0f127069da2c77fc97aada36048810d3497b014a1"
+
+
+def test_an_entry_under_its_temporary_name_counts_as_none_and_is_cleared_away(folder, plan):
+    """A process killed between writing an entry (or the end of a claim) and renaming it leaves nothing behind."""
+    chunk = plan.chunks[0]
+    folder.write(chunk, numbers(plan, chunk), 0.1)
+    entry = folder.root / "ledger" / f"{chunk.id}.json"
+    left = entry.rename(entry.with_name(f".{entry.name}.0123abcd.partial.json"))
+    claim = folder.root / "claims" / f".{chunk.id}.0.0123abcd.partial.0"
+    claim.write_text('{"failed": true}')
+    assert folder.entries() == {}
+    assert folder.claims.everything() == {}
+    assert chunk in folder.begin_session()
+    assert not left.exists()
+    assert not claim.exists()
 
 
 def test_a_cut_ledger_entry_counts_as_none(folder, plan):

@@ -37,15 +37,7 @@ def run(argv: Sequence[str]) -> int:
 
     table = Table(Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created")
     for s in runs:
-        table.add_row(
-            s.run_id,
-            *s.describe(),
-            str(s.steps),
-            f"{s.final_loss:.6f}",
-            s.status,
-            s.engine,
-            s.created,
-        )
+        table.add_row(s.run_id, *s.describe(), str(s.steps), f"{s.final_loss:.6f}", s.status, s.engine, s.created)
     console = Console()
     (console if console.is_terminal else Console(width=140)).print(table)
     return 0

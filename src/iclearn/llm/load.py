@@ -12,10 +12,7 @@ from .extra import package_file
 from .local import load_local
 from .server import ServerModel
 
-NAMES = {
-    "llama3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
-    "qwen2.5-7b": "Qwen/Qwen2.5-7B-Instruct",
-}
+NAMES = {"llama3.1-8b": "meta-llama/Llama-3.1-8B-Instruct", "qwen2.5-7b": "Qwen/Qwen2.5-7B-Instruct"}
 DEFAULT = "smollm2"
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -77,12 +74,7 @@ def server(url: str, name: str | None, timeout: float = 60.0) -> ServerModel:
 
 @functools.lru_cache(maxsize=1)
 def load_model(
-    name: str,
-    *,
-    dtype: str = "float32",
-    device: str = "auto",
-    batch_size: int = 16,
-    server_model: str | None = None,
+    name: str, *, dtype: str = "float32", device: str = "auto", batch_size: int = 16, server_model: str | None = None
 ) -> LanguageModel:
     """The model a name means; the last one loaded is kept."""
     if dtype not in DTYPES:

@@ -62,12 +62,7 @@ class ServerModel:
             raise failed
 
     def reply(self, prompt: str, read: Read) -> Reply:
-        request: dict[str, Any] = {
-            "model": self.name,
-            "prompt": prompt,
-            "max_tokens": NEW_TOKENS,
-            "temperature": 0,
-        }
+        request: dict[str, Any] = {"model": self.name, "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
         if read == "scale":
             request["logprobs"] = TOP
         answer = self._call("completions", request)

@@ -85,11 +85,6 @@ def _draw_values(axes: Axes, trace: Trace) -> None:
             axes.plot(data["record"], value.sel(head=head), lw=1.4, label=f"head {head}")
     elif "weight_second" in data:
         for head in data["head"].values:
-            axes.plot(
-                data["record"],
-                data["weight_second"].isel(output=0).sel(head=head),
-                lw=1.4,
-                label=f"head {head}",
-            )
+            axes.plot(data["record"], data["weight_second"].isel(output=0).sel(head=head), lw=1.4, label=f"head {head}")
     axes.set_ylabel("value weight")
     axes.legend(ncols=5, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))

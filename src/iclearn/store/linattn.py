@@ -25,61 +25,54 @@ FAMILIES = {"attnM": "merged", "attnS": "separate"}
 
 
 def recipe_of_flags(args: Any) -> tuple[Recipe, Dataset | None, dict | None]:
-    """The recipe a command line means, with the data and weights it brings."""
-    family = FAMILIES.get(args.model, args.model)
+    """The recipe a command line means, with the data and weights it brings.
+
+    Args:
+        args: the flags, as `cli.train_flags.TrainArgs` has them.
+
+    Returns:
+        The recipe, the dataset of ``--dataset`` and the weights of ``--weights`` (None where not given).
+    """
+    family: Any = FAMILIES.get(args.model, args.model)
     if args.cubic_feat and args.softmax:
         raise IclearnError("cubic features have no tokens for a softmax: drop --cubic_feat or --softmax")
     if args.cubic_feat and family != "mlp":
         raise IclearnError(f"cubic features are what the mlp model reads; {args.model} reads tokens: drop --cubic_feat")
     dataset = dataset_from(read_npz(args.dataset)) if args.dataset is not None else None
     task = GivenData.of(dataset, prefixes=args.vary_len) if dataset is not None else regression_task(args)
+    for name in ("heads", "rank"):
+        if (size := getattr(args, name)) is not None and size < 1:
+            raise IclearnError(f"--{name} must be at least 1, not {size}")
     heads, rank, weights = args.heads or 1, args.rank or 1, None
-    if args.heads is not None and args.heads < 1:
-        raise IclearnError(f"--heads must be at least 1, not {args.heads}")
-    if args.rank is not None and args.rank < 1:
-        raise IclearnError(f"--rank must be at least 1, not {args.rank}")
     if args.weights is not None:
-        found, weights = weights_from(read_npz(args.weights), task.out_dim)
-        if found != family.removesuffix("_reduced"):
-            raise IclearnError(f"{args.weights.name} holds weights of a {found} model, not of {args.model}")
-        have = len(weights["value" if "value" in weights else "first"])
-        if args.heads not in (None, have):
-            raise IclearnError(f"--heads {args.heads}, but {args.weights.name} holds {have} heads")
-        heads = have
-        if "key" in weights:
-            if args.rank not in (None, weights["key"].shape[1]):
-                raise IclearnError(f"--rank {args.rank}, but {args.weights.name} has rank {weights['key'].shape[1]}")
-            rank = weights["key"].shape[1]
+        file = args.weights.name
+        stored, weights = weights_from(read_npz(args.weights), task.out_dim)
+        if stored != family.removesuffix("_reduced"):
+            raise IclearnError(f"{file} holds weights of a {stored} model, not of {args.model}")
+        heads = len(weights["value" if "value" in weights else "first"])
+        if args.heads not in (None, heads):
+            raise IclearnError(f"--heads {args.heads}, but {file} holds {heads} heads")
+        rank = weights["key"].shape[1] if "key" in weights else rank
+        if "key" in weights and args.rank not in (None, rank):
+            raise IclearnError(f"--rank {args.rank}, but {file} has rank {rank}")
     if family in ("merged", "merged_reduced", "mlp"):
         rank = 1  # the public code accepts --rank there and ignores it
-    init = Init.given(weights) if weights else Init(args.init, args.init_scheme)
-    return (
-        Recipe(
-            task=task,
-            model=Attention(
-                family,  # type: ignore[arg-type]
-                num_heads=heads,
-                rank=rank,
-                softmax=args.softmax,
-                normalize=args.normalize or ("tokens" if args.vary_len else "none"),
-            ),
-            init=init,
-            optimizer=Optimizer(args.optimizer, args.lr, batch_size=args.batch_size),
-            steps=args.steps,
-            engine=args.engine,
-            seed=args.seed,
-            record=Record(args.steps + 1, args.steps + 1) if args.track_value else Record(),
-            dtype=args.dtype,
-        ),
-        dataset,
-        weights,
-    )
+    normalize = args.normalize or ("tokens" if args.vary_len else "none")
+    recipe = Recipe(
+        task=task,
+        model=Attention(family, num_heads=heads, rank=rank, softmax=args.softmax, normalize=normalize),
+        init=Init.given(weights) if weights else Init(args.init, args.init_scheme),
+        optimizer=Optimizer(args.optimizer, args.lr, batch_size=args.batch_size),
+        record=Record(args.steps + 1, args.steps + 1) if args.track_value else Record(),
+        steps=args.steps, engine=args.engine, seed=args.seed, dtype=args.dtype,
+    )  # fmt: skip
+    return recipe, dataset, weights
 
 
 def regression_task(args: Any) -> LinearRegression:
-    if args.prompts.lower() in ("inf", "infinity", "none"):
-        prompts = None
-    else:
+    """The task that the flags describe; see `recipe_of_flags`."""
+    prompts = None
+    if args.prompts.lower() not in ("inf", "infinity", "none"):
         try:
             number = float(args.prompts)
         except ValueError:
@@ -87,7 +80,7 @@ def regression_task(args: Any) -> LinearRegression:
         if not number.is_integer():
             raise IclearnError(f"--prompts must be a whole number or inf, not {args.prompts!r}")
         prompts = int(number)
-    dim = args.dim
+    dim, parameters = args.dim, tuple(args.covariance_parameters)
     if sum([bool(args.eigenvalues), args.white_cov, args.covariance != "linear"]) > 1:
         raise IclearnError("give one of --white-cov, --covariance and --eigenvalues: each sets the whole spectrum")
     if args.eigenvalues:
@@ -97,47 +90,35 @@ def regression_task(args: Any) -> LinearRegression:
         covariance = Covariance.white()
     else:
         needed = {"linear": 0, "power": 1, "two_level": 2, "spiked": 1}[args.covariance]
-        if len(args.covariance_parameters) != needed:
-            raise IclearnError(
-                f"--covariance {args.covariance} takes {needed} --covariance-parameters, "
-                f"not {len(args.covariance_parameters)}"
-            )
-        covariance = Covariance(args.covariance, tuple(args.covariance_parameters))
+        if len(parameters) != needed:
+            wanted = f"--covariance {args.covariance} takes {needed} --covariance-parameters"
+            raise IclearnError(f"{wanted}, not {len(parameters)}")
+        covariance = Covariance(args.covariance, parameters)
     if args.context is None and args.seq_len < 2:
         raise IclearnError(f"--seq-len must be at least 2 (one context token and the query), not {args.seq_len}")
     public = prompts is not None and not args.raw_data
     return LinearRegression(
-        dim=dim,
-        context_len=args.context if args.context is not None else args.seq_len - 1,
-        out_dim=args.out_dim,
-        covariance=covariance,
-        prior_mean=tuple(args.prior_mean) or None,
-        noise=args.noise,
-        in_context=args.icl,
-        num_prompts=prompts,
-        test_prompts=args.test_prompts,
-        prefixes=args.vary_len,
-        center=public,
+        dim=dim, context_len=args.context if args.context is not None else args.seq_len - 1, out_dim=args.out_dim,
+        covariance=covariance, prior_mean=tuple(args.prior_mean) or None, noise=args.noise, in_context=args.icl,
+        num_prompts=prompts, test_prompts=args.test_prompts, prefixes=args.vary_len, center=public,
         whiten=public and args.icl == 1,
-    )
+    )  # fmt: skip
 
 
 def public_name(args: Any, trace: Trace) -> str:
-    """The file name the public code would use."""
+    """The file name, without its ending, that the public code would give to the run of these flags."""
     recipe = trace.provenance["recipe"]
     task, model = recipe["task"], recipe["model"]
     prompts = task["num_prompts"] if task["num_prompts"] is not None else "inf"
-    name = (
-        f"{args.model}_head{model['num_heads']}_D{task['dim']}_R{model['rank']}_P{prompts}"
-        f"_N{task['context_len'] + 1}_seed{recipe['seed']}"
-    )
+    sizes = f"head{model['num_heads']}_D{task['dim']}_R{model['rank']}_P{prompts}_N{task['context_len'] + 1}"
+    name = f"{args.model}_{sizes}_seed{recipe['seed']}"
     if "test_loss" in trace.data:
         return f"{name}_icl{args.icl:g}"
     return f"{name}_value" if args.track_value else name
 
 
 def write_values(trace: Trace, path: Path) -> None:
-    """The public code's --track_value file: the loss, then the value weight of every head, a line a step."""
+    """The public code's --track_value file: a line a step with the loss and then the value weight of every head."""
     data = trace.data
     if "weight_value" in data:
         value = data["weight_value"].values.reshape(data.sizes["record"], data.sizes["head"], -1)[:, :, -1]

@@ -9,7 +9,11 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` for the block. A process that dies lets go of it."""
+    """Hold the lock file `path` for the block. A process that dies lets go of it.
+
+    Args:
+        path: of the lock file, which is made where it is missing and stays.
+    """
     try:
         import fcntl
     except ImportError:  # no such locks on this system: work may be done twice, files are still written whole

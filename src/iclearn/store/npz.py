@@ -5,6 +5,7 @@ the true label of every token, and test sets `x_iwl`, `y_q_iwl`, `x_icl`, `y_q_i
 first.
 Weights: merged `weights_kq`, `weights_value` (H, E, E); separate `weights_key`, `weights_query` (H, R, E) and
 `weights_value`; mlp `weights_first` (H, D²), `weights_second` (H,); or the names and shapes a Trace stores.
+P counts prompts, N context pairs, D inputs, O outputs, H heads; R is the rank and E = D + O.
 """
 
 from __future__ import annotations
@@ -21,15 +22,21 @@ from ..core.errors import IclearnError
 from ..tasks.regression import IN_CONTEXT, IN_WEIGHT
 
 _TESTS = {"iwl": IN_WEIGHT, "icl": IN_CONTEXT}
-_PUBLIC = {
-    "merged": {"weights_kq", "weights_value"},
-    "separate": {"weights_key", "weights_query", "weights_value"},
-    "mlp": {"weights_first", "weights_second"},
-}
+_FAMILIES = {"merged": ("kq", "value"), "separate": ("key", "query", "value"), "mlp": ("first", "second")}
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file; nothing is ever unpickled."""
+    """All arrays of an .npz file by name; nothing is ever unpickled.
+
+    Args:
+        path: the file. One that is missing, damaged, or holds anything but arrays is refused in one line.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "a.npz"
+    >>> np.savez(file, x=np.arange(3))
+    >>> read_npz(file)
+    {'x': array([0, 1, 2])}
+    """
     path = Path(path)
     if not path.is_file():
         raise IclearnError(f"no file {path}")
@@ -50,6 +57,13 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
 def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
     """A dataset from arrays named as in the public layout.
 
+    Args:
+        arrays: ``x`` (prompt, token, entry) or (prompt, dim²), ``y_q`` (prompt,) or (prompt, output), and optionally
+            ``y_all``, ``x_iwl``, ``y_q_iwl``, ``x_icl``, ``y_q_icl``, as at the top of this module.
+
+    Returns:
+        The training set, and the test sets that are there under ``in_weight`` and ``in_context``.
+
     >>> rng = np.random.default_rng(0)
     >>> data = dataset_from({"x": rng.normal(size=(6, 5, 3)), "y_q": rng.normal(size=6)})
     >>> data.train.num_prompts
@@ -57,14 +71,13 @@ def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
     """
     if missing := [name for name in ("x", "y_q") if name not in arrays]:
         raise IclearnError(f"a dataset needs the arrays x and y_q; missing {' and '.join(missing)}")
-    train = _one_set(arrays["x"], arrays["y_q"], arrays.get("y_all"))
     tests = {}
     for short, name in _TESTS.items():
         if f"x_{short}" in arrays:
             if f"y_q_{short}" not in arrays:
                 raise IclearnError(f"test set x_{short} needs its targets y_q_{short}")
             tests[name] = _one_set(arrays[f"x_{short}"], arrays[f"y_q_{short}"], None)
-    return Dataset(train, tests)
+    return Dataset(_one_set(arrays["x"], arrays["y_q"], arrays.get("y_all")), tests)
 
 
 def _one_set(x: np.ndarray, target: np.ndarray, labels: np.ndarray | None) -> Arrays | FeatureArrays:
@@ -76,8 +89,8 @@ def _one_set(x: np.ndarray, target: np.ndarray, labels: np.ndarray | None) -> Ar
     outputs = target.shape[1]
     if x.shape[2] <= outputs:
         raise IclearnError(f"tokens of {x.shape[2]} entries leave no input beside {outputs} outputs")
-    if labels is not None:
-        labels = labels[:, :, None] if labels.ndim == 2 else labels
+    if labels is not None and labels.ndim == 2:
+        labels = labels[:, :, None]
     return Arrays(x[:, :, :-outputs], x[:, :, -outputs:], target, labels)
 
 
@@ -90,39 +103,41 @@ def _columns_stacked(rows: np.ndarray) -> np.ndarray:
 
 
 def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[str, dict[str, np.ndarray]]:
-    """The model family a set of weight arrays belongs to, and the arrays as that model names and shapes them."""
-    for family, names in _PUBLIC.items():
-        if names <= set(arrays):
-            return family, _from_public(family, arrays, out_dim)
-    own = {n.removeprefix("weight_"): a for n, a in arrays.items()}
-    for family, names in {
-        "merged": {"value", "kq"},
-        "separate": {"value", "key", "query"},
-        "mlp": {"first", "second"},
-    }.items():
-        if names <= set(own):
-            if single := [name for name in sorted(names) if np.ndim(own[name]) == 0]:
+    """The model family a set of weight arrays belongs to, and the arrays as that model names and shapes them.
+
+    Args:
+        arrays: in the public layout (``weights_kq``, …) or as a Trace stores them (``kq`` or ``weight_kq``, …).
+        out_dim: number of outputs, which tells inputs from labels in the tokens of the public layout.
+
+    Returns:
+        ``merged``, ``separate`` or ``mlp``, and the weights. Rows that do not reach the output are dropped.
+
+    >>> family, weights = weights_from({"weights_kq": np.zeros((2, 4, 4)), "weights_value": np.zeros((2, 4, 4))})
+    >>> family, weights["value"].shape, weights["kq"].shape
+    ('merged', (2, 1, 4), (2, 3, 4))
+    """
+    for family, names in _FAMILIES.items():
+        if all(f"weights_{name}" in arrays for name in names):
+            return family, _from_public(family, {name: arrays[f"weights_{name}"] for name in names}, out_dim)
+    own = {name.removeprefix("weight_"): array for name, array in arrays.items()}
+    for family, names in _FAMILIES.items():
+        if all(name in own for name in names):
+            if single := [name for name in names if np.ndim(own[name]) == 0]:
                 raise IclearnError(f"weight {single[0]} is a single number, not an array with named axes")
             return family, {name: own[name] for name in names}
-    wanted = "; ".join(f"{family}: {', '.join(sorted(names))}" for family, names in _PUBLIC.items())
+    wanted = "; ".join(f"{f}: {', '.join(f'weights_{name}' for name in names)}" for f, names in _FAMILIES.items())
     raise IclearnError(f"no weights found among {', '.join(sorted(arrays)) or 'no arrays'}; expected {wanted}")
 
 
-def _from_public(family: str, arrays: Mapping[str, np.ndarray], out_dim: int) -> dict[str, np.ndarray]:
-    for name in _PUBLIC[family]:
-        expected = {"weights_second": (1, 2), "weights_first": (2,)}.get(name, (3,))
-        if arrays[name].ndim not in expected:
-            raise IclearnError(f"{name} must have {' or '.join(map(str, expected))} axes, not {arrays[name].shape}")
+def _from_public(family: str, arrays: dict[str, np.ndarray], out_dim: int) -> dict[str, np.ndarray]:
+    for name, array in arrays.items():
+        expected = {"second": (1, 2), "first": (2,)}.get(name, (3,))
+        if array.ndim not in expected:
+            raise IclearnError(f"weights_{name} must have {' or '.join(map(str, expected))} axes, not {array.shape}")
     if family == "mlp":
-        second = arrays["weights_second"]
-        second = second[None] if second.ndim == 1 else second
-        return {"first": _columns_stacked(arrays["weights_first"]), "second": second}
-    value = arrays["weights_value"]
-    dim = value.shape[2] - out_dim
+        return {"first": _columns_stacked(arrays["first"]), "second": np.atleast_2d(arrays["second"])}
+    dim = arrays["value"].shape[2] - out_dim
+    value = {"value": arrays["value"][:, dim:]}
     if family == "merged":
-        return {"value": value[:, dim:], "kq": arrays["weights_kq"][:, :dim]}
-    return {
-        "value": value[:, dim:],
-        "key": arrays["weights_key"],
-        "query": arrays["weights_query"][:, :, :dim],
-    }
+        return {**value, "kq": arrays["kq"][:, :dim]}
+    return {**value, "key": arrays["key"], "query": arrays["query"][:, :, :dim]}

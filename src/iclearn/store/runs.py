@@ -26,7 +26,20 @@ DEFAULT_ROOT = "runs"
 
 @dataclass(frozen=True)
 class Summary:
-    """One line of `iclearn list`."""
+    """What is known of a stored run without reading its numbers: one line of `iclearn list`.
+
+    Args:
+        run_id: first 12 digits of the recipe's hash.
+        path: its folder.
+        status: ``finished`` or ``converged``.
+        final_loss: the last training loss.
+        steps: of the recipe.
+        engine: that computed it.
+        created: when, in UTC.
+        recipe: as plain values.
+
+    For an example see `Store`.
+    """
 
     run_id: str
     path: Path
@@ -51,16 +64,29 @@ class Store:
 
     A run is named by the first 12 digits of its recipe's hash; an interrupted one leaves a checkpoint from which
     the same recipe goes on, bit for bit.
+
+    Args:
+        root: the folder; it is made when the first run is stored.
+
+    >>> import tempfile
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=4, num_prompts=None)
+    >>> recipe = icl.Recipe(task=task, model=icl.Attention("merged_reduced"), steps=5)
+    >>> store = Store(tempfile.mkdtemp())
+    >>> trace = store.run(recipe)
+    >>> store.get(recipe).equals(trace), [summary.run_id == trace.run_id for summary in store.list()]
+    (True, [True])
     """
 
     def __init__(self, root: str | Path = DEFAULT_ROOT) -> None:
         self.root = Path(root)
 
     def path(self, recipe: Recipe) -> Path:
+        """Where the run of this recipe is, or would be."""
         return self.root / f"{recipe.hash[:12]}.zarr"
 
     def get(self, recipe: Recipe) -> Trace | None:
-        """The stored run of this recipe, if there is one."""
+        """The stored run of this recipe; None where there is none."""
         path = self.path(recipe)
         if not path.is_dir():
             return None
@@ -70,15 +96,9 @@ class Store:
         return trace
 
     def run(
-        self,
-        recipe: Recipe,
-        *,
-        dataset: Dataset | None = None,
-        weights: Mapping[str, np.ndarray] | None = None,
-        progress: Progress | None = None,
-        checkpoint_seconds: float = 30.0,
-        again: bool = False,
-    ) -> Trace:
+        self, recipe: Recipe, *, dataset: Dataset | None = None, weights: Mapping[str, np.ndarray] | None = None,
+        progress: Progress | None = None, checkpoint_seconds: float = 30.0, again: bool = False,
+    ) -> Trace:  # fmt: skip
         """The stored run, or a new one. A run that diverges is returned and not stored.
 
         Args:
@@ -117,37 +137,27 @@ class Store:
 
     def list(self) -> list[Summary]:
         """All runs, newest first. Only the attributes are read."""
+        import zarr
+
         found = []
         for path in self.root.glob("*.zarr"):
             try:
                 meta = json.loads((path / "zarr.json").read_text())["attributes"]
-                provenance = json.loads(meta["provenance"])
-                loss = _last_loss(path)
+                made = json.loads(meta["provenance"])
+                loss = float(np.asarray(zarr.open_array(path / "loss", mode="r")[-1]))
             except (OSError, KeyError, ValueError):
                 continue  # not one of ours
-            found.append(
-                Summary(
-                    path.stem,
-                    path,
-                    meta["status"],
-                    loss,
-                    provenance["recipe"]["steps"],
-                    provenance["engine"],
-                    provenance["created"],
-                    provenance["recipe"],
-                )
-            )
+            recipe = made["recipe"]
+            parts = (path.stem, path, meta["status"], loss, recipe["steps"], made["engine"], made["created"], recipe)
+            found.append(Summary(*parts))
         return sorted(found, key=lambda s: s.created, reverse=True)
 
 
-def _last_loss(path: Path) -> float:
-    import zarr
-
-    return float(np.asarray(zarr.open_array(path / "loss", mode="r")[-1]))
-
-
 class DiskCheckpoint:
-    """The state of a run in progress, in one file replaced whole; written at most every `seconds`."""
+    """The state of a run in progress, in one file replaced whole; written at most every `seconds`.
+
+    `engines.simulate.Checkpointer` says what the methods are for.
+    """
 
     def __init__(self, path: Path, seconds: float) -> None:
         self.path, self.seconds = path, seconds
@@ -174,5 +184,5 @@ class DiskCheckpoint:
         self.path.unlink(missing_ok=True)
         for left in self.path.parent.glob(f".{self.path.name}.*.partial.npz"):
             left.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f".{self.path.name[1:13]}.zarr.*.partial"):
+        for left in self.path.parent.glob(f".{self.path.name[1:13]}.zarr.*"):
             shutil.rmtree(left, ignore_errors=True)

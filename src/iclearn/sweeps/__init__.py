@@ -8,16 +8,6 @@ from .progress import Progress, status
 from .runners import run_chunk
 
 __all__ = [
-    "Axis",
-    "Plan",
-    "Progress",
-    "Reduce",
-    "SweepFolder",
-    "carry_out",
-    "make_plan",
-    "plan_from_file",
-    "read_axes",
-    "run_chunk",
-    "status",
-    "sweep",
-]
+    "Axis", "Plan", "Progress", "Reduce", "SweepFolder", "carry_out", "make_plan", "plan_from_file", "read_axes",
+    "run_chunk", "status", "sweep",
+]  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,20 @@ TAKEN = frozenset({"level", "crossing", "plateau", "sample", "drop"})
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of the result: `values[i]` holds the value of every field at point i, `coords[i]` its label."""
+    """One dimension of a sweep's result; `len` of it is its number of points. `read_axes` makes them.
+
+    Args:
+        name: of the dimension.
+        fields: dotted paths of the recipe's fields that change along it.
+        values: for each point, the value of every field.
+        coords: the label of each point.
+
+    >>> axis = Axis("size", ("model.num_heads", "init.scale"), ((1, 0.1), (2, 0.2)), ("small", "large"))
+    >>> len(axis), axis.changes(1)
+    (2, {'model__num_heads': 2, 'init__scale': 0.2})
+    >>> axis.column("init.scale")
+    [0.1, 0.2]
+    """
 
     name: str
     fields: tuple[str, ...]
@@ -34,11 +48,12 @@ class Axis:
         return {f.replace(".", "__"): v for f, v in zip(self.fields, self.values[index], strict=True)}
 
     def column(self, field: str, first: int = 0, end: int | None = None) -> list[Any]:
-        """The values of one field along the axis, or a part of it."""
+        """The values of one field at the points from `first` up to `end` (None: all of them)."""
         at = self.fields.index(field)
         return [row[at] for row in self.values[first:end]]
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, as plan.json holds them."""
         rows = [[plain_value(v) for v in row] for row in self.values]
         return {"name": self.name, "fields": list(self.fields), "values": rows, "coords": list(self.coords)}
 
@@ -48,9 +63,19 @@ def read_axes(base: Recipe, axes: Mapping[str, Any], seeds: Any = None) -> tuple
 
     Each item is ``"optimizer.lr": values``, or a name of your own with ``{"field": path, "values": …}`` or, for fields
     that move together, ``{"fields": {path: values, path: values}}``; both take ``"coords"``, labels for the points.
+    Values are a list, or ``{"linspace": [first, last, count]}``, ``{"logspace": [first, last, count]}`` (the ends
+    themselves, not exponents) or ``{"range": count}``.
 
     Args:
+        base: the recipe whose fields are swept; values are checked against their types.
+        axes: the items.
         seeds: a number of seeds (0, 1, 2, …), or their values.
+
+    >>> import iclearn as icl
+    >>> base = icl.Recipe(task=icl.LinearRegression(), model=icl.Attention())
+    >>> axes = read_axes(base, {"optimizer.lr": {"logspace": [0.01, 1, 3]}}, seeds=2)
+    >>> [(axis.name, axis.coords) for axis in axes]
+    [('lr', (0.01, 0.1, 1.0)), ('seed', (0, 1))]
     """
     found = [_read(base, str(key), given) for key, given in axes.items()]
     if seeds is not None:
@@ -58,42 +83,45 @@ def read_axes(base: Recipe, axes: Mapping[str, Any], seeds: Any = None) -> tuple
         found.append(_make(base, "seed", {"seed": expand(values, "seeds")}, None))
     if not found:
         raise IclearnError("a sweep needs at least one axis, or seeds")
-    _no_clashes(found)
+    if name := _repeated(axis.name for axis in found):
+        raise IclearnError(f"two axes have the name {name!r}: give one of them a name of its own")
+    if field := _repeated(field for axis in found for field in axis.fields):
+        raise IclearnError(f"two axes have the field {field!r}")
     return tuple(found)
+
+
+def _repeated(words: Iterable[str]) -> str | None:
+    """The first word that occurs more than once."""
+    return next((word for word, count in Counter(words).items() if count > 1), None)
 
 
 def _read(base: Recipe, key: str, given: Any) -> Axis:
     options = dict(given) if isinstance(given, Mapping) else {}
-    if "field" in options or "fields" in options:
-        allowed = {"field", "values", "coords"} if "field" in options else {"fields", "coords"}
-        if unknown := sorted(set(options) - allowed):
-            raise IclearnError(f"axis {key} has no option {unknown[0]!r}; it takes {', '.join(sorted(allowed))}")
-        if "field" in options:
-            columns: Any = {options["field"]: options.get("values")}
-        else:
-            columns = options["fields"]
-        if not isinstance(columns, Mapping) or not columns:
-            raise IclearnError(f"axis {key}: fields is a table from paths to values, not {columns!r}")
-        columns = {str(path): expand(values, f"axis {key}, {path}") for path, values in columns.items()}
-        return _make(base, key, columns, options.get("coords"))
-    return _make(base, key.rpartition(".")[2], {key: expand(given, f"axis {key}")}, None)
+    if "field" not in options and "fields" not in options:
+        return _make(base, key.rpartition(".")[2], {key: expand(given, f"axis {key}")}, None)
+    allowed = {"field", "values", "coords"} if "field" in options else {"fields", "coords"}
+    if unknown := sorted(set(options) - allowed):
+        raise IclearnError(f"axis {key} has no option {unknown[0]!r}; it takes {', '.join(sorted(allowed))}")
+    columns = {options["field"]: options.get("values")} if "field" in options else options["fields"]
+    if not isinstance(columns, Mapping) or not columns:
+        raise IclearnError(f"axis {key}: fields is a table from paths to values, not {columns!r}")
+    columns = {str(path): expand(values, f"axis {key}, {path}") for path, values in columns.items()}
+    return _make(base, key, columns, options.get("coords"))
 
 
 def _make(base: Recipe, name: str, columns: dict[str, list[Any]], coords: Any) -> Axis:
     if not name.isidentifier() or name in TAKEN:
         taken = ", ".join(sorted(TAKEN))
         raise IclearnError(f"an axis cannot be called {name!r}: use letters and digits, and not {taken}")
-    sizes = {path: len(values) for path, values in columns.items()}
-    if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{path} has {size}" for path, size in sizes.items())
-        raise IclearnError(f"fields of axis {name} must have equally many values: {told}")
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = ", ".join(f"{path} has {len(values)}" for path, values in columns.items())
+        raise IclearnError(f"fields of axis {name} must have equally many values: {sizes}")
     typed = {}
     for path, values in columns.items():
         hint = field_type(base, path, "axis ")
         typed[path] = [coerce(value, hint, f"axis {name}, {path}") for value in values]
     rows = tuple(zip(*typed.values(), strict=True))
-    keys = [json.dumps([plain_value(v) for v in row]) for row in rows]
-    if repeated := next((k for k in keys if keys.count(k) > 1), None) if len(set(keys)) < len(keys) else None:
+    if repeated := _repeated(json.dumps([plain_value(v) for v in row]) for row in rows):
         raise IclearnError(f"axis {name} lists {repeated.strip('[]')} twice")
     return Axis(name, tuple(typed), rows, _coords(name, typed, coords, len(rows)))
 
@@ -103,27 +131,24 @@ def _coords(name: str, typed: dict[str, list[Any]], given: Any, count: int) -> t
         labels = expand(given, f"coords of axis {name}")
         if len(labels) != count:
             raise IclearnError(f"axis {name} has {count} points and {len(labels)} coords")
-        plain = all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels)
-        mixed = plain and any(isinstance(v, float) for v in labels)
-        return tuple(float(v) for v in labels) if mixed else tuple(labels)
+        mixed = all(map(is_number, labels)) and any(isinstance(v, float) for v in labels)
+        return tuple(map(float, labels)) if mixed else tuple(labels)
     for values in typed.values():
         if (labels := scalars(values)) is not None and len(set(labels)) == count:
             return tuple(labels)
     return tuple(range(count))
 
 
+def is_number(value: Any) -> bool:
+    """Whether a label is a number (true and false are not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def scalars(values: list[Any]) -> list[Any] | None:
-    """Labels for a column of values, where each is one number or word (or a tuple of one)."""
+    """Labels for a column of values: the values, where each is one number or each one word (or a tuple of one)."""
     labels = [v[0] if isinstance(v, tuple) and len(v) == 1 else v for v in values]
-    kinds = {float if isinstance(v, float | int) and not isinstance(v, bool) else type(v) for v in labels}
+    kinds = {float if is_number(v) else type(v) for v in labels}
     return labels if len(kinds) == 1 and kinds <= {float, str} else None
-
-
-def _no_clashes(axes: list[Axis]) -> None:
-    for what, names in (("name", [a.name for a in axes]), ("field", [f for a in axes for f in a.fields])):
-        if repeated := next((n for n in names if names.count(n) > 1), None):
-            hint = ": give one of them a name of its own" if what == "name" else ""
-            raise IclearnError(f"two axes have the {what} {repeated!r}{hint}")
 
 
 def is_traceable(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
@@ -137,9 +162,7 @@ def is_traceable(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
         if len({len(v) if isinstance(v, tuple) else 0 for v in column}) > 1:
             return False
         parent = field.rpartition(".")[0]
-        if "." in parent and any(
-            parent == s or parent.startswith(f"{s}.") or s.startswith(f"{parent}.") for s in static
-        ):
+        if "." in parent and any(f"{s}.".startswith(f"{parent}.") or parent.startswith(f"{s}.") for s in static):
             return False  # what is traceable in a nested spec depends on the spec, which is swept too
     return True
 
@@ -147,17 +170,19 @@ def is_traceable(axis: Axis, base: Recipe, axes: tuple[Axis, ...]) -> bool:
 def expand(given: Any, where: str) -> list[Any]:
     """The values of an axis: a list, or {linspace: [a, b, n]}, {logspace: [a, b, n]} (from a to b), {range: n}.
 
+    Args:
+        given: the list or the table.
+        where: the place in the axes, for messages.
+
     >>> expand({"logspace": [0.01, 1, 3]}, "lr")
     [0.01, 0.1, 1.0]
     """
     if isinstance(given, np.ndarray):
         given = given.tolist()
-    if isinstance(given, Mapping):
-        if len(given) != 1 or next(iter(given)) not in ("linspace", "logspace", "range"):
-            raise IclearnError(f"{where}: values are a list, linspace, logspace or range, not {dict(given)!r}")
+    if isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in ("linspace", "logspace", "range"):
         ((form, ends),) = given.items()
         values = _ranged(ends, where) if form == "range" else _spaced(form, ends, where)
-    elif isinstance(given, range) or (isinstance(given, Sequence) and not isinstance(given, str)):
+    elif isinstance(given, Sequence) and not isinstance(given, str):
         values = list(given)
     else:
         raise IclearnError(f"{where}: values are a list, linspace, logspace or range, not {given!r}")

@@ -16,27 +16,26 @@ from .plan import Chunk, Plan
 
 
 def compute(plan: Plan, chunk: Chunk) -> dict[str, np.ndarray]:
-    """Name → array with a leading axis of runs, in the order of `plan.indices`."""
+    """Train the runs of a chunk and reduce their loss curves.
+
+    Returns:
+        Name → array (run, …) of every variable in `dataset.schema`, runs in the order of `plan.indices`.
+    """
     group, varying = plan.group(chunk.box), plan.varying(chunk.box)
-    levels = None if plan.reduce.levels == "none" else chunk_levels(group, plan.reduce.levels, varying, chunk.runs)
+    reduce = plan.reduce
+    levels = None if reduce.levels == "none" else chunk_levels(group, reduce.levels, varying, chunk.runs)
     if plan.path == "serial" or group.optimizer.rule == "flow":
         recipes = [plan.recipe(index) for index in plan.indices(chunk.box)]
-        return train_serial(recipes, levels, plan.reduce.samples, plan.reduce.curve)
+        return train_serial(recipes, levels, reduce.samples, reduce.curve)
     from ..engines.batch.train_batch import train_batch
 
+    # chunks at the edge of the grid are filled up with their last run, so that one program serves all
+    rows = np.minimum(np.arange(math.prod(plan.box_shape)), chunk.runs - 1)
     varying = varying or {"seed": np.array([group.seed])}  # all axes are static: a batch of one
-    # chunks at the edge of the grid are filled up, so that one program serves all
-    spare = math.prod(plan.box_shape) - chunk.runs
-    varying = {name: _filled(column, spare) for name, column in varying.items()}
-    found = train_batch(
-        group,
-        varying,
-        levels=None if levels is None else _filled(levels, spare),
-        samples=plan.reduce.samples,
-        curve=plan.reduce.curve,
-        path=plan.path,
-    )
-    return {name: values[: chunk.runs] for name, values in found.items()}
+    varying = {name: column[rows] for name, column in varying.items()}
+    heights = None if levels is None else levels[rows]
+    arrays = train_batch(group, varying, levels=heights, samples=reduce.samples, curve=reduce.curve, path=plan.path)
+    return {name: values[: chunk.runs] for name, values in arrays.items()}
 
 
 def chunk_levels(recipe: Recipe, theory: str, varying: dict[str, np.ndarray], count: int) -> np.ndarray:
@@ -49,28 +48,24 @@ def chunk_levels(recipe: Recipe, theory: str, varying: dict[str, np.ndarray], co
         return np.tile(levels_of(recipe, theory).heights, (count, 1))
     columns = np.concatenate([values.reshape(count, -1) for values in table.values()], 1)
     _, first, where = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    rows = [levels_of(recipe_of_run(recipe, table, i), theory).heights for i in first]
+    rows = [levels_of(recipe_of_run(recipe, table, int(i)), theory).heights for i in first]
     return np.stack(rows)[where.reshape(-1)]
-
-
-def _filled(column: np.ndarray, spare: int) -> np.ndarray:
-    return np.concatenate([column, np.repeat(column[-1:], spare, 0)])
 
 
 def train_serial(recipes: list[Recipe], levels: np.ndarray | None, samples: int, curve: bool) -> dict[str, np.ndarray]:
     """Each recipe by `simulate`, its loss read at the same steps, the same reductions: what the batch must equal.
 
-    What a run that diverged would have had to show later is infinite.
+    The samples of a run after it diverged are infinite.
     """
     steps = sample_steps(recipes[0].steps, samples)
     curves = np.full((len(recipes), len(steps)), np.inf, recipes[0].dtype)
-    least = np.full(len(recipes), np.nan, recipes[0].dtype)
+    minimum = np.full(len(recipes), np.nan, recipes[0].dtype)
     for row, recipe in enumerate(recipes):
         trace = simulate(recipe.replace(record=Record(weights=0, candidates=2)))
-        sound = steps < len(trace.loss)
-        curves[row, sound] = trace.loss.values[steps[sound]]
+        reached = steps < len(trace.loss)
+        curves[row, reached] = trace.loss.values[steps[reached]]
         if "loss_minimum" in trace.data:
-            least[row] = float(trace.data["loss_minimum"])
+            minimum[row] = float(trace.data["loss_minimum"])
     heights = None if levels is None else jnp.asarray(levels, recipes[0].dtype)
-    found = reduce_curves(jnp.asarray(curves), jnp.asarray(steps), jnp.asarray(least), heights)
-    return {name: np.asarray(a) for name, a in found.items()} | ({"curve": curves} if curve else {})
+    arrays = reduce_curves(jnp.asarray(curves), jnp.asarray(steps), jnp.asarray(minimum), heights)
+    return {name: np.asarray(a) for name, a in arrays.items()} | ({"curve": curves} if curve else {})

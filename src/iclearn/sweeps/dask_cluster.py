@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from ..core.errors import IclearnError
@@ -31,7 +30,7 @@ def dask_runner(cluster: str, workers: int = 0, say: Callable[[str], None] | Non
         cluster: ``local``, the address of a scheduler, ``slurm`` or ``pbs`` (sizes of jobs from dask-jobqueue's own
             configuration).
         workers: worker processes or jobs to start (0: one a core, or one job).
-        say: told where the dashboard is.
+        say: called with a line that holds the address of the dashboard.
     """
     check_cluster(cluster)
     try:
@@ -55,14 +54,10 @@ def _started(cluster: str, workers: int) -> Any:
     if cluster == "local":
         from dask.distributed import LocalCluster
 
-        count = workers or os.cpu_count() or 1
         return LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
+            n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=True,
+            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
+        )  # fmt: skip
     try:
         import dask_jobqueue  # type: ignore[import-not-found]
     except ImportError:
@@ -76,16 +71,12 @@ def _started(cluster: str, workers: int) -> Any:
     return queue
 
 
-def _sees(root: str) -> bool:
-    return (Path(root) / "plan.json").is_file()
-
-
 def _runner(client: Any) -> Runner:
     from dask.distributed import as_completed
 
     def run(folder: SweepFolder, ids: list[str], retries: int) -> Iterator[tuple[str, Outcome]]:
         root = str(folder.root.resolve())
-        if not client.submit(_sees, root, pure=False).result():
+        if not client.submit(os.path.isfile, os.path.join(root, "plan.json"), pure=False).result():
             raise IclearnError(f"the cluster's workers do not see {root}: choose a folder on a shared file system")
         futures = {client.submit(run_chunk, root, id, retries, pure=False): id for id in ids}
         for future in as_completed(futures):

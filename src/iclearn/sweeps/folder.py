@@ -11,21 +11,20 @@ any moment leaves a folder from which the sweep goes on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import platform
-import shutil
 import socket
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.atomic import new_folder, write_text
 from ..core.errors import IclearnError
+from ..core.hashing import digest_arrays
+from ..core.provenance import now, versions
 from .dataset import NOT_RUN, STATUS, Variable, coordinates, schema
 from .leases import STALE_SECONDS, Claims
 from .plan import Chunk, Plan
@@ -36,7 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A ledger entry."""
+    """A ledger entry: chunk `chunk` of `runs` runs is finished.
+
+    Args:
+        digest: SHA-256 of its numbers.
+        seconds: how long it took.
+        finished: when it was finished, as `time.time` counts.
+        owner: the process that computed it, in words.
+    """
 
     chunk: str
     runs: int
@@ -47,15 +53,27 @@ class Entry:
 
 
 class SweepFolder:
-    """The folder of one sweep, opened."""
+    """The folder of one sweep, opened: the only truth about what is finished.
+
+    Args:
+        root: the folder.
+        plan: what is computed there.
+        stale: seconds without a heartbeat after which a claim of another machine is given up.
+
+    >>> import tempfile
+    >>> from iclearn.sweeps import make_plan
+    >>> base = {"task": {"dim": 2, "num_prompts": "inf"}, "model": {"family": "separate_reduced"}, "steps": 20}
+    >>> folder = SweepFolder.create(f"{tempfile.mkdtemp()}/sweep", make_plan(base, seeds=2, chunk=1))
+    >>> sorted(path.name for path in folder.root.iterdir())
+    ['claims', 'data.zarr', 'failures', 'ledger', 'plan.json']
+    >>> folder.dataset()["status"].values.tolist(), len(folder.entries()), len(folder.begin_session())
+    ([-1, -1], 0, 2)
+    """
 
     def __init__(self, root: Path, plan: Plan, *, stale: float = STALE_SECONDS) -> None:
         self.root, self.plan = root, plan
+        self.data_path = root / "data.zarr"
         self.claims = Claims(root / "claims", stale=stale)
-
-    @property
-    def data_path(self) -> Path:
-        return self.root / "data.zarr"
 
     @staticmethod
     def create(root: str | Path, plan: Plan) -> SweepFolder:
@@ -68,33 +86,28 @@ class SweepFolder:
             return folder
         if root.exists() and any(root.iterdir()):
             raise IclearnError(f"{root} is not empty and holds no sweep: choose another folder with --out")
-        root.parent.mkdir(parents=True, exist_ok=True)
-        temporary = root.with_name(f".{root.name}.{uuid.uuid4().hex[:8]}.partial")
-        try:
+        with new_folder(root) as temporary:
             _allocate(temporary / "data.zarr", plan)
             for name in ("ledger", "claims", "failures"):
                 (temporary / name).mkdir()
-            (temporary / "plan.json").write_text(json.dumps({**plan.to_dict(), "made": _versions()}, indent=1) + "\n")
+            made = {**versions("jax", "numpy"), "created": now()}
+            (temporary / "plan.json").write_text(json.dumps({**plan.to_dict(), "made": made}, indent=1) + "\n")
             if root.exists():
-                root.rmdir()
-            os.rename(temporary, root)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+                root.rmdir()  # refuses a folder that another process has filled in the meantime
         return SweepFolder(root, plan)
 
     @staticmethod
     def open(root: str | Path, *, stale: float = STALE_SECONDS) -> SweepFolder:
-        root = Path(root)
+        """The folder of a sweep that was begun; see the class for the arguments."""
+        path = Path(root) / "plan.json"
         try:
-            data = json.loads((root / "plan.json").read_text())
+            return SweepFolder(Path(root), Plan.from_dict(json.loads(path.read_text())), stale=stale)
         except FileNotFoundError:
             raise IclearnError(f"no sweep in {root}: it has no plan.json") from None
         except json.JSONDecodeError:
-            raise IclearnError(f"{root / 'plan.json'} is damaged: start the sweep in another folder") from None
-        try:
-            return SweepFolder(root, Plan.from_dict(data), stale=stale)
+            raise IclearnError(f"{path} is damaged: start the sweep in another folder") from None
         except KeyError as error:
-            raise IclearnError(f"{root / 'plan.json'} lacks {error}: it is not the plan of a sweep") from None
+            raise IclearnError(f"{path} lacks {error}: it is not the plan of a sweep") from None
 
     def dataset(self) -> xr.Dataset:
         """The result so far, read when it is used; what is missing is NaN, its status -1."""
@@ -104,69 +117,61 @@ class SweepFolder:
 
     # chunks
 
-    def region(self, chunk: Chunk) -> tuple[slice, ...]:
-        return tuple(slice(first, end) for first, end in chunk.box)
-
-    def write(self, chunk: Chunk, arrays: dict[str, np.ndarray], seconds: float) -> Entry:
-        """Store a chunk's numbers (leading axis: its runs) and then enter it in the ledger."""
+    def _arrays(self, mode: Any) -> dict[str, Any]:
+        """Every variable of the dataset as a Zarr array."""
         import zarr
 
-        variables = schema(self.plan)
+        group = zarr.open_group(self.data_path, mode=mode)
+        return {name: group[name] for name in schema(self.plan)}
+
+    def _ledger(self, chunk: str) -> Path:
+        return self.root / "ledger" / f"{chunk}.json"
+
+    def write(self, chunk: Chunk, arrays: dict[str, np.ndarray], seconds: float) -> Entry:
+        """Store a chunk's numbers and then enter it in the ledger.
+
+        Args:
+            chunk: which one.
+            arrays: name → array (run, …) of every variable in `dataset.schema`.
+            seconds: how long they took to compute.
+        """
         shape = tuple(end - first for first, end in chunk.box)
-        blocks = {name: _fitted(arrays[name], v, shape) for name, v in variables.items()}
-        group = zarr.open_group(self.data_path, mode="r+")
-        for name, block in blocks.items():
-            array = group[name]
-            assert isinstance(array, zarr.Array)
-            array[self.region(chunk)] = block
+        blocks = {name: _fitted(arrays[name], v, shape) for name, v in schema(self.plan).items()}
+        for name, stored in self._arrays("r+").items():
+            stored[_region(chunk)] = blocks[name]
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        entry = Entry(chunk.id, chunk.runs, digest_of(blocks), seconds, time.time(), owner)
-        path = self.root / "ledger" / f"{chunk.id}.json"
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial")
-        temporary.write_text(json.dumps(vars(entry)) + "\n")
-        os.replace(temporary, path)
+        entry = Entry(chunk.id, chunk.runs, _digest(blocks), seconds, time.time(), owner)
+        write_text(self._ledger(chunk.id), json.dumps(vars(entry)) + "\n")
         return entry
 
     def entry(self, chunk: str) -> Entry | None:
-        """The ledger entry of a finished chunk."""
-        path = self.root / "ledger" / f"{chunk}.json"
+        """The ledger entry of a finished chunk; a damaged one counts as none, so that the chunk is computed again."""
         try:
-            return Entry(**json.loads(path.read_text()))
-        except FileNotFoundError:
+            return Entry(**json.loads(self._ledger(chunk).read_text()))
+        except (FileNotFoundError, TypeError, ValueError):
             return None
-        except (TypeError, ValueError):
-            return None  # a damaged entry: the chunk is computed again
 
     def entries(self) -> dict[str, Entry]:
-        found = (self.entry(path.stem) for path in (self.root / "ledger").glob("*.json"))
-        known = self.plan.chunk_by_id
-        return {entry.chunk: entry for entry in found if entry is not None and entry.chunk in known}
+        """Chunk → ledger entry, of all finished chunks."""
+        found = (self.entry(path.stem) for path in (self.root / "ledger").glob("[!.]*.json"))
+        return {entry.chunk: entry for entry in found if entry is not None and entry.chunk in self.plan.chunk_by_id}
 
     def sound(self, chunk: Chunk) -> bool:
         """Whether the stored numbers of a finished chunk are those that were entered."""
-        import zarr
-
         entry = self.entry(chunk.id)
         if entry is None:
             return False
         try:
-            group = zarr.open_group(self.data_path, mode="r")
-            blocks = {}
-            for name in schema(self.plan):
-                array = group[name]
-                assert isinstance(array, zarr.Array)
-                blocks[name] = np.asarray(array[self.region(chunk)])
+            blocks = {name: np.asarray(stored[_region(chunk)]) for name, stored in self._arrays("r").items()}
         except Exception:
             return False  # cannot be decoded
-        return digest_of(blocks) == entry.digest
+        return _digest(blocks) == entry.digest
 
     def verify(self) -> list[Chunk]:
         """Check every finished chunk against its hash; unsound ones are struck from the ledger and returned."""
-        unsound = [
-            c for c in self.plan.chunks if (self.root / "ledger" / f"{c.id}.json").exists() and not self.sound(c)
-        ]
+        unsound = [c for c in self.plan.chunks if self._ledger(c.id).exists() and not self.sound(c)]
         for chunk in unsound:
-            (self.root / "ledger" / f"{chunk.id}.json").unlink(missing_ok=True)
+            self._ledger(chunk.id).unlink(missing_ok=True)
         return unsound
 
     def begin_session(self) -> list[Chunk]:
@@ -181,20 +186,35 @@ class SweepFolder:
                         self.note_failure(chunk.id, claim.generation, f"{claim.owner()} died at work on this chunk")
                     claim.release()
         if not active:
-            for path in [*self.root.glob("ledger/.*.partial"), *self.data_path.rglob("*.partial")]:
+            partial = [p for name in ("ledger", "claims") for p in (self.root / name).glob(".*.partial*")]
+            for path in [*partial, *self.data_path.rglob("*.partial")]:
                 path.unlink(missing_ok=True)
         return left
 
     def note_failure(self, chunk: str, attempt: int, text: str) -> None:
+        """Keep the text of a failed attempt; its last line is the reason."""
         path = self.root / "failures" / f"{chunk}.{int(time.time())}.{attempt}.txt"
         path.write_text(text.rstrip() + "\n")
 
-    def failures(self) -> dict[str, list[str]]:
-        """Chunk → the text of every failed attempt, oldest first."""
+    def failures(self, chunk: str = "*") -> dict[str, list[str]]:
+        """Chunk → the text of every failed attempt, oldest first, of all chunks or one."""
         found: dict[str, list[str]] = {}
-        for path in sorted((self.root / "failures").glob("*.txt"), key=lambda p: p.stat().st_mtime):
+        for path in sorted((self.root / "failures").glob(f"{chunk}.*.txt"), key=lambda p: p.stat().st_mtime):
             found.setdefault(path.name.partition(".")[0], []).append(path.read_text())
         return found
+
+    def reason(self, chunk: str) -> str:
+        """Why the last attempt on a chunk failed, in one line."""
+        return self.failures(chunk).get(chunk, ["no reason was noted"])[-1].strip().splitlines()[-1]
+
+
+def _region(chunk: Chunk) -> tuple[slice, ...]:
+    return tuple(slice(first, end) for first, end in chunk.box)
+
+
+def _digest(blocks: dict[str, np.ndarray]) -> str:
+    """SHA-256 of a chunk's numbers. All NaNs count as one: which one it is, is not kept by every codec."""
+    return digest_arrays(sorted(blocks.items()), one_nan=True)
 
 
 def _fitted(array: np.ndarray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
@@ -203,27 +223,6 @@ def _fitted(array: np.ndarray, variable: Variable, shape: tuple[int, ...]) -> np
     given = np.asarray(array).reshape(*shape, *np.shape(array)[1:])
     block[(..., *(slice(0, size) for size in given.shape[len(shape) :]))] = given
     return block
-
-
-def digest_of(blocks: dict[str, np.ndarray]) -> str:
-    """SHA-256 of names, shapes, types and numbers. NaNs are one NaN: which one it is, is not kept by every codec."""
-    sha = hashlib.sha256()
-    for name in sorted(blocks):
-        block = np.ascontiguousarray(blocks[name])
-        if block.dtype.kind == "f":
-            block = np.where(np.isnan(block), block.dtype.type(np.nan), block) + block.dtype.type(0)
-        sha.update(f"{name}{block.shape}{block.dtype.str}".encode() + block.tobytes())
-    return sha.hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    import jax
-
-    from .. import __version__
-
-    versions = {"iclearn": __version__, "jax": jax.__version__, "numpy": np.__version__}
-    made = {"python": platform.python_version(), "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    return versions | made
 
 
 def _allocate(path: Path, plan: Plan) -> None:
@@ -236,16 +235,12 @@ def _allocate(path: Path, plan: Plan) -> None:
     group = zarr.open_group(path, mode="r+")
     names = tuple(axis.name for axis in plan.axes)
     for name, variable in schema(plan).items():
-        attributes = variable.attributes()
+        attributes: dict[str, Any] = {"long_name": variable.meaning}
         if name == "status":
             attributes["flag_values"] = [NOT_RUN, *range(len(STATUS))]
             attributes["flag_meanings"] = "not_run " + " ".join(status.label for status in STATUS)
         group.create_array(
-            name,
-            shape=(*plan.shape, *variable.sizes),
-            chunks=(*plan.box_shape, *variable.sizes),
-            dtype=variable.dtype,
-            fill_value=variable.fill,
-            dimension_names=(*names, *variable.dims),
+            name, shape=(*plan.shape, *variable.sizes), chunks=(*plan.box_shape, *variable.sizes),
+            dtype=variable.dtype, fill_value=variable.fill, dimension_names=(*names, *variable.dims),
             attributes=attributes,
-        )
+        )  # fmt: skip

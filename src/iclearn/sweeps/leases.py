@@ -1,8 +1,8 @@
 """Who is computing which chunk. Claims save work; they never decide what is true (the ledger does).
 
-A claim is a file made with O_EXCL and touched while its owner lives. One whose owner is gone (its process, on this
-machine; its heartbeat, on another) is taken over by making the next generation of it, which again only one can. Two
-owners at once would compute the same numbers and write the same bytes.
+A claim is a file that only one process can make (mode x) and that is touched while its owner lives. One whose owner is
+gone (its process, on this machine; its heartbeat, on another) is taken over by making the next generation of it, which
+again only one can. Two owners at once would compute the same numbers and write the same bytes.
 """
 
 from __future__ import annotations
@@ -16,31 +16,37 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from ..core.atomic import write_text
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0  # without a heartbeat from another machine
 
 
+def _kernel_facts(pid: int) -> list[str]:
+    """The state of a process, its parent and so on, from Linux; nothing elsewhere, or when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
 def process_start(pid: int) -> str:
     """When a process began, as the kernel counts it (Linux; elsewhere ""): numbers of processes are used again."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    return "".join(_kernel_facts(pid)[19:20])
 
 
 def process_lives(pid: int, start: str) -> bool:
+    """Whether a process of this machine is at work, and is the one that began at `start` (where that is known)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    try:  # a killed process whose parent has not looked yet is gone all the same
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False
-    except (OSError, IndexError):
-        pass
+    if _kernel_facts(pid)[:1] == ["Z"]:  # killed, and its parent has not looked yet
+        return False
     return not start or process_start(pid) == start
 
 
@@ -51,26 +57,25 @@ class Claim:
     path: Path
     generation: int
 
+    def _read(self) -> dict[str, Any]:
+        """What is written in it: nothing when it is gone, being written, or was cut off."""
+        try:
+            return json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return {}
+
     def owner(self) -> str:
         """Who made it, in words."""
-        try:
-            told = json.loads(self.path.read_text())
-            return f"process {told['pid']} on {told['host']}"
-        except (OSError, KeyError, json.JSONDecodeError):
-            return "somebody"
+        facts = self._read()
+        return f"process {facts['pid']} on {facts['host']}" if {"pid", "host"} <= set(facts) else "somebody"
 
     def failed(self) -> bool:
         """Whether its owner said that the attempt failed (and did not just vanish)."""
-        try:
-            return bool(json.loads(self.path.read_text()).get("failed"))
-        except (OSError, json.JSONDecodeError):
-            return False
+        return bool(self._read().get("failed"))
 
     def fail(self) -> None:
         """Let go of the chunk, and let the attempt count."""
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
-        temporary.write_text(json.dumps({"failed": True, "host": socket.gethostname(), "pid": os.getpid()}))
-        os.replace(temporary, self.path)
+        write_text(self.path, json.dumps({"failed": True, "host": socket.gethostname(), "pid": os.getpid()}))
 
     def release(self) -> None:
         """Let go of the chunk as if it had never been taken."""
@@ -82,26 +87,31 @@ class Claim:
             age = time.time() - self.path.stat().st_mtime
         except OSError:
             return False
-        try:
-            owner = json.loads(self.path.read_text())
-        except (OSError, json.JSONDecodeError):
-            return age < stale  # being written, or cut off while it was
+        owner = self._read()
         if owner.get("failed"):
             return False
-        if owner["host"] == socket.gethostname():
+        if owner.get("host") == socket.gethostname():
             return process_lives(owner["pid"], owner["start"])
         return age < stale
 
 
 class Claims:
-    """The claims of one sweep, in a folder."""
+    """The claims of one sweep, in a folder; without a heartbeat for `stale` seconds they count as given up."""
 
     def __init__(self, folder: Path, *, stale: float = STALE_SECONDS) -> None:
         self.folder, self.stale = folder, stale
 
+    def everything(self, chunk: str = "*") -> dict[str, list[Claim]]:
+        """Chunk → its claims, oldest first, of all chunks that have any (or of one)."""
+        found: dict[str, list[Claim]] = {}
+        for path in self.folder.glob(f"{chunk}.*"):
+            if path.suffix[1:].isdigit() and not path.name.startswith("."):
+                found.setdefault(path.stem, []).append(Claim(path, int(path.suffix[1:])))
+        return {chunk: sorted(claims, key=lambda claim: claim.generation) for chunk, claims in found.items()}
+
     def generations(self, chunk: str) -> list[Claim]:
-        found = [Claim(p, int(p.suffix[1:])) for p in self.folder.glob(f"{chunk}.*") if p.suffix[1:].isdigit()]
-        return sorted(found, key=lambda claim: claim.generation)
+        """The claims on one chunk, oldest first."""
+        return self.everything(chunk).get(chunk, [])
 
     def take(self, chunk: str) -> Claim | None:
         """The claim on a chunk, or None while somebody else has it."""
@@ -114,26 +124,15 @@ class Claims:
         owner = {"host": socket.gethostname(), "pid": pid, "start": process_start(pid), "since": time.time()}
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            with path.open("x") as file:
+                file.write(json.dumps(owner))
         except FileExistsError:
             return None
-        with os.fdopen(handle, "w") as file:
-            file.write(json.dumps(owner))
         return Claim(path, generation)
-
-    def everything(self) -> dict[str, list[Claim]]:
-        """Chunk → its claims, oldest first, of all chunks that have any."""
-        found: dict[str, list[Claim]] = {}
-        for path in self.folder.glob("*.*"):
-            if path.suffix[1:].isdigit():
-                found.setdefault(path.stem, []).append(Claim(path, int(path.suffix[1:])))
-        return {chunk: sorted(claims, key=lambda claim: claim.generation) for chunk, claims in found.items()}
 
     def attempts(self) -> dict[str, int]:
         """Chunk → how often it was begun and not finished."""
-        return {
-            chunk: sum(not claim.lives(self.stale) for claim in claims) for chunk, claims in self.everything().items()
-        }
+        return {chunk: sum(not c.lives(self.stale) for c in claims) for chunk, claims in self.everything().items()}
 
     def active(self) -> dict[str, Claim]:
         """Chunk → live claim."""
@@ -142,7 +141,7 @@ class Claims:
     def clear(self, chunk: str) -> None:
         """Forget all claims on a chunk that is done, or that is to be tried afresh."""
         for claim in self.generations(chunk):
-            claim.path.unlink(missing_ok=True)
+            claim.release()
 
 
 @contextlib.contextmanager

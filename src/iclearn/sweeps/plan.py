@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -19,7 +20,7 @@ from ..core.reader import read_spec
 from ..core.recipe import Recipe
 from ..core.registry import THEORIES
 from ..core.spec import Spec
-from .axes import Axis, is_traceable
+from .axes import Axis, is_traceable, read_axes
 
 FORMAT = 2
 # How format 1, before the American spellings, calls the ways to train a batch.
@@ -30,11 +31,16 @@ Box = tuple[tuple[int, int], ...]  # first point and end along every axis
 
 @dataclass(frozen=True)
 class Reduce(Spec, kind="reduce"):
-    """What is kept of each run's loss curve, sampled at `samples` + 1 steps.
+    """What is kept of each run's loss curve, sampled at evenly spaced steps.
 
     Args:
-        levels: a theory (``zhang2025``): crossings of and dwell at its levels; ``none``: plateaus found in the curve.
+        levels: a theory (``zhang2025``): keep when the loss crosses its levels and how long it stays at each;
+            ``none``: keep the plateaus found in the curve.
+        samples: the curve is read at (about) samples + 1 steps.
         curve: keep the sampled curve itself too.
+
+    >>> Reduce(levels="zhang2025", samples=100)
+    Reduce(levels='zhang2025', samples=100)
     """
 
     levels: str = "none"
@@ -58,9 +64,28 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep, whole: the base recipe, the axes, what is kept, and how many runs make a chunk at most.
+    """A sweep: the base recipe, the axes, what is kept, and how many runs make a chunk at most.
 
-    Neither `limit` nor `path` changes what a run is: the same sweep in another chunking gives the same numbers.
+    An axis is numeric if runs that differ along it share one program; the values of all other axes make static groups.
+    A chunk is a box of points of one group. Neither `limit` nor `path` changes what a run is: the same sweep in
+    another chunking gives the same numbers. See `make_plan` for one that is checked.
+
+    Args:
+        base: the recipe that the axes change.
+        axes: the dimensions of the grid.
+        reduce: what is kept of each run.
+        limit: runs of a chunk at most.
+        name: of the sweep.
+        path: how a chunk is trained.
+
+    >>> import iclearn as icl
+    >>> from iclearn.sweeps import read_axes
+    >>> base = icl.Recipe(task=icl.LinearRegression(), model=icl.Attention())
+    >>> plan = Plan(base, read_axes(base, {"init.scale": [0.1, 0.2], "model.num_heads": [1, 2]}, 3), Reduce(), limit=3)
+    >>> plan.shape, plan.numeric, plan.box_shape, len(plan.chunks)
+    ((2, 2, 3), (True, False, True), (1, 1, 3), 4)
+    >>> plan.recipe((1, 0, 2)).init, plan.describe((1, 0, 2))
+    (Init(scale=0.2), 'scale=0.2, num_heads=1, seed=2')
     """
 
     base: Recipe
@@ -76,11 +101,23 @@ class Plan:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Points along every axis."""
         return tuple(len(axis) for axis in self.axes)
 
     @property
     def num_runs(self) -> int:
+        """Runs in all."""
         return math.prod(self.shape)
+
+    @property
+    def fields(self) -> list[str]:
+        """Dotted paths of all fields that are swept."""
+        return [field for axis in self.axes for field in axis.fields]
+
+    def values(self, field: str) -> list[Any]:
+        """The values a field takes: those along its axis, or the base's one."""
+        swept = (axis.column(field) for axis in self.axes if field in axis.fields)
+        return next(swept, None) or [functools.reduce(getattr, field.split("."), self.base)]
 
     @cached_property
     def numeric(self) -> tuple[bool, ...]:
@@ -89,6 +126,7 @@ class Plan:
 
     @property
     def num_groups(self) -> int:
+        """Static groups: combinations of values along the axes that are not numeric."""
         return math.prod(n for n, number in zip(self.shape, self.numeric, strict=True) if not number)
 
     @cached_property
@@ -116,13 +154,12 @@ class Plan:
     def varying(self, box: Box) -> dict[str, np.ndarray]:
         """Field (as `Recipe.replace` takes it) → its values in the chunk's runs, in the order of `indices`."""
         grids = np.indices([end - first for first, end in box]).reshape(len(box), -1)
-        found = {}
+        columns = {}
         for axis, number, (first, end), at in zip(self.axes, self.numeric, box, grids, strict=True):
-            if number:
-                for field in axis.fields:
-                    kind = np.int64 if field == "seed" else np.float64
-                    found[field.replace(".", "__")] = np.asarray(axis.column(field, first, end), kind)[at]
-        return found
+            for field in axis.fields if number else ():
+                kind = np.int64 if field == "seed" else np.float64
+                columns[field.replace(".", "__")] = np.asarray(axis.column(field, first, end), kind)[at]
+        return columns
 
     def indices(self, box: Box) -> Iterator[tuple[int, ...]]:
         """The points of a box, the last axis moving fastest."""
@@ -138,13 +175,13 @@ class Plan:
         return tuple(self._chunk(box) for box in itertools.product(*cuts))
 
     @cached_property
-    def _plain(self) -> list[list[Any]]:
+    def _rows(self) -> list[list[Any]]:
         return [axis.to_dict()["values"] for axis in self.axes]
 
     def _chunk(self, box: Box) -> Chunk:
         moving = {
             f"{axis.name}:{','.join(axis.fields)}": values[first:end]
-            for axis, values, number, (first, end) in zip(self.axes, self._plain, self.numeric, box, strict=True)
+            for axis, values, number, (first, end) in zip(self.axes, self._rows, self.numeric, box, strict=True)
             if number
         }
         content = {"group": self.group(box).to_dict(), "moving": moving, "reduce": self.reduce.to_dict()}
@@ -152,46 +189,37 @@ class Plan:
 
     @cached_property
     def chunk_by_id(self) -> dict[str, Chunk]:
+        """The chunks by their identity."""
         return {chunk.id: chunk for chunk in self.chunks}
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of what the sweep is: its runs and what is kept of them."""
+        """SHA-256 of the runs and of what is kept of them; the name, the chunking and the path do not enter."""
         axes = [axis.to_dict() for axis in self.axes]
         return digest({"base": self.base.to_dict(), "axes": axes, "reduce": self.reduce.to_dict(), "format": FORMAT})
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, as plan.json holds them."""
+        chunks = [{"id": c.id, "box": [list(ends) for ends in c.box], "runs": c.runs} for c in self.chunks]
         return {
-            "format": FORMAT,
-            "name": self.name,
-            "hash": self.hash,
-            "base": self.base.to_dict(),
-            "axes": [axis.to_dict() for axis in self.axes],
-            "reduce": self.reduce.to_dict(),
-            "limit": self.limit,
-            "path": self.path,
-            "runs": self.num_runs,
-            "groups": self.num_groups,
-            "chunks": [{"id": c.id, "box": [list(ends) for ends in c.box], "runs": c.runs} for c in self.chunks],
-        }
+            "format": FORMAT, "name": self.name, "hash": self.hash, "base": self.base.to_dict(),
+            "axes": [axis.to_dict() for axis in self.axes], "reduce": self.reduce.to_dict(), "limit": self.limit,
+            "path": self.path, "runs": self.num_runs, "groups": self.num_groups, "chunks": chunks,
+        }  # fmt: skip
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Plan:
         """The plan that `to_dict` wrote, checked against the hash it wrote beside it."""
-        from .axes import read_axes
-
         if data.get("format") not in (1, FORMAT):
             raise IclearnError(f"the plan has format {data.get('format')}; this version reads formats 1 and {FORMAT}")
         base = read_spec(Recipe, data["base"], "base")
-        told = {
-            a["name"]: {
-                "fields": dict(zip(map(_field, a["fields"]), zip(*a["values"], strict=True), strict=True)),
-                "coords": a["coords"],
-            }
-            for a in data["axes"]
-        }
-        path = _FORMER_PATHS.get(data["path"], data["path"])
-        plan = Plan(base, read_axes(base, told), Reduce.from_dict(data["reduce"]), data["limit"], data["name"], path)
+        axes = {}
+        for axis in data["axes"]:
+            names = [field.replace("optimiser", "optimizer").replace("centre", "center") for field in axis["fields"]]
+            columns = dict(zip(names, zip(*axis["values"], strict=True), strict=True))
+            axes[axis["name"]] = {"fields": columns, "coords": axis["coords"]}
+        path: Any = _FORMER_PATHS.get(data["path"], data["path"])
+        plan = Plan(base, read_axes(base, axes), Reduce.from_dict(data["reduce"]), data["limit"], data["name"], path)
         if data["format"] == 1:  # names of chunks are hashes of recipes as they were spelled
             boxes = [(c["id"], tuple(tuple(ends) for ends in c["box"]), c["runs"]) for c in data["chunks"]]
             vars(plan).update(hash=data["hash"], chunks=tuple(Chunk(*chunk) for chunk in boxes))
@@ -199,16 +227,11 @@ class Plan:
             raise IclearnError("the plan does not have the hash written in it: the folder is damaged, start another")
         return plan
 
-    def describe(self, index: tuple[int, ...], only: tuple[bool, ...] | None = None) -> str:
+    def describe(self, index: tuple[int, ...]) -> str:
         """A point in words: ``rank=3, lr=0.1``."""
-        kept = only or (True,) * len(self.axes)
-        return ", ".join(f"{a.name}={a.coords[i]}" for a, i, keep in zip(self.axes, index, kept, strict=True) if keep)
-
-
-def _field(path: str) -> str:
-    """A dotted path as it is spelled now."""
-    return path.replace("optimiser", "optimizer").replace("centre", "center")
+        return ", ".join(f"{a.name}={a.coords[i]}" for a, i in zip(self.axes, index, strict=True))
 
 
 def digest(content: Any) -> str:
+    """SHA-256 of the JSON of plain values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()

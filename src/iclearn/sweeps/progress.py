@@ -12,7 +12,23 @@ RECENT = 20  # chunks from which the rate is read
 
 @dataclass(frozen=True)
 class Progress:
-    """Runs and chunks by what became of them; `rate` in runs a second, `left_seconds` at that rate."""
+    """How far a sweep is.
+
+    Args:
+        name: of the sweep.
+        runs: in all.
+        runs_done: runs of finished chunks.
+        chunks: in all.
+        chunks_done: finished ones.
+        chunks_active: chunks that somebody is computing now.
+        failed: chunk → why its last attempt failed.
+        rate: runs a second, over the last finished chunks; None before the first.
+        left_seconds: how long the rest takes at that rate.
+
+    >>> print(*Progress("demo", 20, 5, 4, 1, 2, {}, 2.5, 6.0).lines(), sep="\\n")
+    demo: 5 of 20 runs (25.0 %), 1 of 4 chunks done, 2 at work, 0 failed
+    2.5 runs a second, about 6 s left
+    """
 
     name: str
     runs: int
@@ -26,22 +42,22 @@ class Progress:
 
     @property
     def complete(self) -> bool:
+        """Whether every chunk is finished."""
         return self.chunks_done == self.chunks
 
     def lines(self) -> list[str]:
-        share = 100 * self.runs_done / self.runs
-        lines = [
-            f"{self.name}: {self.runs_done} of {self.runs} runs ({share:.1f} %), {self.chunks_done} of {self.chunks} "
-            f"chunks done, {self.chunks_active} at work, {len(self.failed)} failed"
-        ]
+        """The same in words, for a terminal."""
+        runs = f"{self.name}: {self.runs_done} of {self.runs} runs ({100 * self.runs_done / self.runs:.1f} %)"
+        chunks = f"{self.chunks_done} of {self.chunks} chunks done, {self.chunks_active} at work"
+        lines = [f"{runs}, {chunks}, {len(self.failed)} failed"]
         if self.rate is not None and not self.complete:
             lines.append(f"{self.rate:.3g} runs a second, about {duration(self.left_seconds or 0)} left")
-        lines += [f"chunk {chunk} failed: {reason}" for chunk, reason in self.failed.items()]
-        return lines
+        return lines + [f"chunk {chunk} failed: {reason}" for chunk, reason in self.failed.items()]
 
 
 def duration(seconds: float) -> str:
-    """
+    """A time in words.
+
     >>> duration(3700)
     '1 h 2 min'
     """
@@ -52,17 +68,24 @@ def duration(seconds: float) -> str:
 
 
 def status(root: str | Path) -> Progress:
-    """Progress, rate, estimate and failures of the sweep in a folder. Nothing is computed and nothing changed."""
+    """Progress, rate, estimate and failures of the sweep in a folder. Nothing is computed and nothing changed.
+
+    Args:
+        root: the folder of the sweep; it may be running, here or on other machines.
+
+    >>> import tempfile
+    >>> from iclearn.sweeps import SweepFolder, make_plan
+    >>> base = {"task": {"dim": 2, "num_prompts": "inf"}, "model": {"family": "separate_reduced"}, "steps": 20}
+    >>> folder = SweepFolder.create(f"{tempfile.mkdtemp()}/sweep", make_plan(base, seeds=2, chunk=1))
+    >>> found = status(folder.root)
+    >>> found.runs_done, found.runs, found.complete
+    (0, 2, False)
+    """
     folder = SweepFolder.open(root)
     plan, entries = folder.plan, folder.entries()
     claims = {chunk: found for chunk, found in folder.claims.everything().items() if chunk not in entries}
     active = {chunk for chunk, found in claims.items() if found[-1].lives(folder.claims.stale)}
-    texts = folder.failures()
-    failed = {
-        chunk: texts.get(chunk, ["no reason was noted"])[-1].strip().splitlines()[-1]
-        for chunk, found in claims.items()
-        if chunk not in active and found[-1].failed()
-    }
+    failed = {c: folder.reason(c) for c, found in claims.items() if c not in active and found[-1].failed()}
     recent = sorted(entries.values(), key=lambda entry: entry.finished)[-RECENT:]
     rate = None
     if recent:

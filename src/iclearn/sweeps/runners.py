@@ -1,4 +1,5 @@
-"""Carry out a sweep. Whoever executes calls `run_chunk` and nothing else; the folder is the only truth."""
+"""Carry out a sweep: here, or in worker processes. All of them call `run_chunk`, and what is finished is read from the
+folder alone."""
 
 from __future__ import annotations
 
@@ -33,7 +34,14 @@ def _opened(root: str, stamp: int) -> SweepFolder:
 def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
     """Compute and store one chunk, unless it is finished, somebody is at it, or it has failed too often.
 
-    An attempt that raised or whose process died counts; ``again`` says that one failed and another is allowed.
+    Args:
+        root: the folder of the sweep.
+        chunk_id: the `id` of one of ``plan.chunks``.
+        retries: further attempts on it. An attempt that raised or whose process died counts.
+
+    Returns:
+        ``done``, ``already`` (finished before), ``busy`` (in other hands), ``again`` (this attempt failed and another
+        is allowed) or ``failed`` (too often). For an example see `carry_out`, which does this for every chunk.
     """
     folder = _opened(root, os.stat(os.path.join(root, "plan.json")).st_mtime_ns)
     chunk, claims = folder.plan.chunk_by_id[chunk_id], folder.claims
@@ -70,41 +78,38 @@ def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
 
 
 def execute(
-    folder: SweepFolder,
-    runner: Runner,
-    *,
-    retries: int = RETRIES,
-    progress: Callable[[int, int], None] | None = None,
+    folder: SweepFolder, runner: Runner, *, retries: int = RETRIES, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Run every chunk that is left, through `runner`, until all are finished or have failed too often.
 
     Args:
+        folder: of the sweep.
+        runner: computes the chunks with the given names and yields (name, outcome) as each ends.
+        retries: further attempts on a chunk that failed.
         progress: called with (runs finished, runs in all).
     """
     left = {chunk.id: chunk for chunk in folder.begin_session()}
     total = folder.plan.num_runs
-    done = total - sum(chunk.runs for chunk in left.values())
+    report = progress or (lambda done, total: None)
     failed: set[str] = set()
-    if progress is not None:
-        progress(done, total)
+    done = total - sum(chunk.runs for chunk in left.values())
+    report(done, total)
     while waiting := [id for id in left if id not in failed]:
         moved = False
         for id, outcome in runner(folder, waiting, retries):
             if outcome in ("done", "already") and id in left:
                 done += left.pop(id).runs
                 moved = True
-                if progress is not None:
-                    progress(done, total)
+                report(done, total)
             elif outcome == "failed":
                 failed.add(id)
                 moved = True
         if not moved:  # others are at work on what is left
             time.sleep(PAUSE)
     if failed:
-        told = folder.failures().get(sorted(failed)[0], ["no reason was noted"])[-1].strip().splitlines()[-1]
         raise IclearnError(
-            f"{len(failed)} of {len(folder.plan.chunks)} chunks failed, the first with: {told} "
-            f"(see {folder.root / 'failures'}; the same command tries again)"
+            f"{len(failed)} of {len(folder.plan.chunks)} chunks failed, the first with: "
+            f"{folder.reason(min(failed))} (see {folder.root / 'failures'}; the same command tries again)"
         )
 
 
@@ -121,7 +126,9 @@ def processes(count: int) -> Runner:
 
     def run(folder: SweepFolder, ids: list[str], retries: int) -> Iterator[tuple[str, Outcome]]:
         waiting, deaths, attempts = list(ids), 0, -1
-        with tempfile.TemporaryFile("w+") as said, _ended() as crew:
+        options = [str(folder.root), str(retries), str(os.getpid())]
+        command = [sys.executable, "-m", "iclearn.sweeps.worker", *options]
+        with tempfile.TemporaryFile("w+") as output, _ended() as workers:
             while waiting:
                 before = folder.claims.attempts()
                 for id in list(waiting):
@@ -132,38 +139,33 @@ def processes(count: int) -> Runner:
                     elif before.get(id, 0) > retries:
                         waiting.remove(id)
                         yield id, "failed"
-                for worker in [w for w in crew if w.poll() is not None]:
-                    crew.remove(worker)
+                for worker in [w for w in workers if w.poll() is not None]:
+                    workers.remove(worker)
                     deaths += worker.returncode != 0
                 tried = sum(before.values())
                 deaths, attempts = (0 if tried > attempts >= 0 else deaths), tried
                 if deaths > 3 * count:  # they do not even come to a chunk
-                    said.seek(0)
-                    last = (said.read().strip().splitlines() or ["they said nothing"])[-1]
+                    output.seek(0)
+                    last = (output.read().strip().splitlines() or ["they said nothing"])[-1]
                     raise IclearnError(f"worker processes die as soon as they are started: {last}")
-                while len(crew) < min(count, len(waiting)):
-                    crew.append(_worker(folder, retries, said))
+                while len(workers) < min(count, len(waiting)):
+                    workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output))
                 time.sleep(PAUSE)
 
     return run
 
 
-def _worker(folder: SweepFolder, retries: int, said) -> subprocess.Popen:
-    words = [sys.executable, "-m", "iclearn.sweeps.worker", str(folder.root), str(retries), str(os.getpid())]
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-
-
 @contextlib.contextmanager
 def _ended() -> Iterator[list[subprocess.Popen]]:
     """A list of processes that are ended with the block, by an interrupt first so that they let go of their chunks."""
-    crew: list[subprocess.Popen] = []
+    workers: list[subprocess.Popen] = []
     try:
-        yield crew
+        yield workers
     finally:
         for end in (signal.SIGINT, signal.SIGKILL):
-            for worker in crew:
+            for worker in workers:
                 if worker.poll() is None:
                     worker.send_signal(end)
-            for worker in crew:
+            for worker in workers:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     worker.wait(5)

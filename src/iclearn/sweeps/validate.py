@@ -12,7 +12,7 @@ import jax
 
 from ..core.errors import IclearnError
 from ..core.recipe import Recipe
-from ..engines.build import Setup, prepare
+from ..engines.build import prepare
 from ..theory.base import levels_of
 from .plan import Plan
 
@@ -36,19 +36,13 @@ def check_plan(plan: Plan) -> int:
         raise IclearnError("a sweep draws its own weights: the base's init scheme must not be 'given'")
     problems: list[str] = []
     most = 0
-    for index in group_indices(plan):
-        tried = _prepared(plan, index)
-        for point in _points_to_try(plan, index):
+    for group in group_indices(plan):
+        for point, whole in _points_to_try(plan, group):
             try:
                 recipe = plan.recipe(point)
-            except IclearnError as error:
-                problems.append(f"{plan.describe(point)}: {error}")
-                continue
-            if point not in tried:
-                continue
-            try:
-                most = max(most, bytes_a_run(recipe, plan.reduce.samples))
-                if plan.reduce.levels != "none":
+                if whole:
+                    most = max(most, bytes_a_run(recipe, plan.reduce.samples))
+                if whole and plan.reduce.levels != "none":
                     levels_of(recipe, plan.reduce.levels)
             except IclearnError as error:
                 problems.append(f"{plan.describe(point)}: {error}")
@@ -58,30 +52,26 @@ def check_plan(plan: Plan) -> int:
     return most
 
 
-def _points_to_try(plan: Plan, group: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Every value of every numeric axis once: whether a number is allowed does not depend on the others."""
-    points = [group]
-    for k, (axis, number) in enumerate(zip(plan.axes, plan.numeric, strict=True)):
-        if number:
-            every = [1, len(axis) - 1] if axis.fields == ("seed",) else range(1, len(axis))
-            points += [(*group[:k], i, *group[k + 1 :]) for i in every if 0 < i < len(axis)]
-    return points
+def _points_to_try(plan: Plan, group: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], bool]]:
+    """Points of a group to try, and whether their engine is tried as well.
 
-
-def _prepared(plan: Plan, group: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Points whose engine is tried as well: the group's first, and the last value of axes that touch the task."""
-    points = [group]
+    Every value of every numeric axis occurs once (of seeds a few): whether a number is allowed does not depend on the
+    others. The engine is tried at the group's first point and at the last value of axes that touch the task.
+    """
+    yield group, True
     for k, (axis, number) in enumerate(zip(plan.axes, plan.numeric, strict=True)):
-        if number and len(axis) > 1 and any(field.startswith("task.") for field in axis.fields):
-            points.append((*group[:k], len(axis) - 1, *group[k + 1 :]))
-    return points
+        last = len(axis) - 1
+        stride = max(1, last - 1) if axis.fields == ("seed",) else 1
+        of_task = any(field.startswith("task.") for field in axis.fields)
+        for i in range(1, last + 1, stride) if number else ():
+            yield (*group[:k], i, *group[k + 1 :]), of_task and i == last
 
 
 def bytes_a_run(recipe: Recipe, samples: int) -> int:
     """The memory one of many runs needs, from the arrays it starts with: weights and what optimizers keep beside
     them, the engine's moments (or its prompts), the sampled curve and what reductions make of it."""
     task, few = recipe.task, recipe.task.with_prompts(FEW_PROMPTS)
-    setup: Setup = prepare(recipe.replace(task=few))
+    setup = prepare(recipe.replace(task=few))
     weights, engine = _bytes(setup.model), _bytes(setup.engine)
     item = 8 if recipe.dtype == "float64" else 4
     gathering = 0
@@ -100,15 +90,17 @@ def _bytes(tree: Any) -> int:
 def device_bytes() -> int:
     """Memory of the device that JAX computes on."""
     device = jax.devices()[0]
-    if device.platform != "cpu":
-        limit = (device.memory_stats() or {}).get("bytes_limit")
-        if limit:
-            return int(limit)
+    if device.platform != "cpu" and (limit := (device.memory_stats() or {}).get("bytes_limit")):
+        return int(limit)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def chunk_limit(bytes_a_run: int, steps: int) -> int:
-    """Runs of a chunk at most.
+    """Runs of a chunk at most: what a share of the device's memory holds, and on a CPU what ends within minutes.
+
+    Args:
+        bytes_a_run: the memory of one run.
+        steps: of one run.
 
     >>> chunk_limit(1 << 50, 1000)
     1
