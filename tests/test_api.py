@@ -109,6 +109,7 @@ def test_results_of_other_code_are_recognized_said_and_made_again(tmp_path, monk
     monkeypatch.setattr(provenance, "NUMERICS", 99)
     report = icl.reproduce("zhang2025", ["fig2"], seeds=2, out=tmp_path)
     assert report.stale > 0
+    assert {v.verdict for v in report.verdicts} == {"outdated"}, "results of other code are never silently judged"
     assert "made by other code" in repr(report)
     assert "made by other code" in report.page.read_text()
     assert icl.reproduce("zhang2025", ["fig2"], seeds=2, out=tmp_path, refresh=True).stale == 0

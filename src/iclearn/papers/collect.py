@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,8 @@ def collect(
         begin = time.perf_counter()
         data = figure.collect(page)
         verdicts = figure.judge(paper.id, data)
+        if page.facts.stale:  # what other code made is recognized, and never silently judged
+            verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
         facts = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
         return FigureResult(figure, data, verdicts, facts)
 
@@ -144,8 +146,14 @@ def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
 
 def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
     order = {figure.id: i for i, figure in enumerate(paper.figures)}
-    verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] != result.figure.id]
-    verdicts += [v.to_dict() for v in result.verdicts]
+    stored = read_json(out / "verdicts.json", [])
+    last = {v["claim"]: v for v in stored if v["figure"] == result.figure.id}
+    verdicts = [v for v in stored if v["figure"] != result.figure.id]
+    for verdict in (v.to_dict() for v in result.verdicts):
+        known = last.get(verdict["claim"], verdict)
+        if known.get("definition") != verdict["definition"]:  # another claim under the same name
+            verdict["changed_from"] = known["verdict"]
+        verdicts.append(verdict)
     write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
     facts = read_json(out / "facts.json", {})
     before = facts.get(result.figure.id)

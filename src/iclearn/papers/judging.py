@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import beta
 
-Word = Literal["reproduced", "contradicted", "inconclusive", "unfinished", "failed"]
+Word = Literal["reproduced", "contradicted", "inconclusive", "unfinished", "outdated", "failed"]
 LEVEL = 0.95  # of one-sided confidence bounds
 # From best to worst: several judgments together are as good as the worst of them.
-WORDS: tuple[Word, ...] = ("reproduced", "inconclusive", "unfinished", "contradicted", "failed")
+WORDS: tuple[Word, ...] = ("reproduced", "inconclusive", "unfinished", "outdated", "contradicted", "failed")
 
 
 @dataclass(frozen=True)
