@@ -47,7 +47,7 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 <p><strong>{summary}</strong></p>
 <nav>{contents}</nav>
 {sections}
-<p class="note">Unrolled by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
+<p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
 <a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
 <a href="verdicts.json">verdicts.json</a>.</p>
 </body></html>
@@ -55,10 +55,14 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 
 
 class Drawing:
-    """Draws figures one after the other, in every format, under ``out/figures``, beside whatever else is going on.
+    """Draws figures one after the other, in every format, under ``out/figures``, in a thread of its own.
 
-    Used as a context and called with each result; leaving it waits for the last figure, and an error in a drawing
-    comes up there.
+    Used as a context and called with each result. Leaving the context waits for the last figure and raises the first
+    error of a drawing.
+
+    Args:
+        out: the folder of the reproduction.
+        formats: endings of the files.
     """
 
     def __init__(self, out: Path, formats: Sequence[str] = FORMATS) -> None:
@@ -90,7 +94,15 @@ class Drawing:
 
 
 def write_report(paper: Paper, out: Path) -> Path:
-    """``index.html`` with figures and verdicts beside them, and the reproducibility card. Returns the page."""
+    """Write ``index.html`` with figures and verdicts beside them, and the reproducibility card.
+
+    Args:
+        paper: what was reproduced.
+        out: the folder with its figures, verdicts.json and facts.json.
+
+    Returns:
+        The page.
+    """
     facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
     write_json(out / "card.json", plain(facts))
     write_text(out / "card.md", card_markdown(facts))
@@ -131,17 +143,13 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | 
 
 
 def stale_sentence(count: int) -> str:
-    """What to say of results that other code made; nothing where there are none."""
-    if not count:
-        return ""
-    return (
-        f"{count} stored results were made by other code than today's, and the verdicts are about them: "
-        "--refresh computes them again."
-    )
+    """What to say of `count` results that other code made; nothing where there are none."""
+    made = f"{count} stored results were made by other code than today's, and the verdicts are about them"
+    return f"{made}: --refresh computes them again." if count else ""
 
 
 def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
-    """The page of some figures, for a notebook."""
+    """The page of the named figures as HTML, for a notebook."""
     return _page(paper, out, read_json(out / "card.json", {}), figures)
 
 
@@ -157,6 +165,7 @@ def verdict_mark(verdict: str) -> str:
 
 
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Verdicts (as dicts) in an HTML table."""
     body = "".join(
         f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}</td>'
         f"<td>{html.escape(v['statement'])}"
@@ -168,11 +177,16 @@ def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def seeds_text(verdict: dict[str, Any]) -> str:
+    """Over how many seeds a claim was judged, in words; nothing where that is not known."""
     return f" over {verdict['seeds']} seeds or runs" if verdict["seeds"] else ""
 
 
 def short(measured: Any) -> str:
-    """A measured value as a person would write it down."""
+    """A measured value as a person would write it down.
+
+    >>> short({"slope": 0.123456, "steps": [1, 2.0]})
+    'slope: 0.1235, steps: [1, 2]'
+    """
     if isinstance(measured, float):
         return f"{measured:.4g}"
     if isinstance(measured, dict):
@@ -183,39 +197,29 @@ def short(measured: Any) -> str:
 
 
 def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
+    """How many claims there are, and how many got each verdict.
+
+    >>> summary_line([{"verdict": "reproduced"}, {"verdict": "inconclusive"}, {"verdict": "reproduced"}])
+    '3 claims: 2 reproduced, 1 inconclusive.'
+    """
     counts = {word: sum(v["verdict"] == word for v in verdicts) for word in _MARKS}
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(verdicts)} claims: {told or 'none judged'}."
+    words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{len(verdicts)} claims: {words or 'none judged'}."
 
 
 def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
     """The docs page "what holds", as Markdown."""
-    lines = [
-        f"# What holds: {paper.id}",
-        "",
-        "Generated from verdicts.json by `iclearn reproduce`; do not edit.",
-        "",
-        summary_line(verdicts),
-        "",
-    ]
+    origin = "Generated from verdicts.json by `iclearn reproduce`; do not edit."
+    lines = [f"# What holds: {paper.id}", "", origin, "", summary_line(verdicts), ""]
     for figure in paper.figures:
         rows = [v for v in verdicts if v["figure"] == figure.id]
         if not rows:
             continue
-        lines += [
-            f"## {figure.id}: {figure.title}",
-            "",
-            "| verdict | claim | expected | measured | seeds |",
-            "|---|---|---|---|---|",
-        ]
+        header = ["| verdict | claim | expected | measured | seeds |", "|---|---|---|---|---|"]
+        lines += [f"## {figure.id}: {figure.title}", "", *header]
         for v in rows:
-            cells = [
-                f"{_MARKS[v['verdict']]} {v['verdict']}",
-                v["statement"],
-                v["expected"],
-                short(v["measured"]),
-                str(v["seeds"] or ""),
-            ]
+            verdict = f"{_MARKS[v['verdict']]} {v['verdict']}"
+            cells = [verdict, v["statement"], v["expected"], short(v["measured"]), str(v["seeds"] or "")]
             lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
         lines.append("")
     if paper.notes:
@@ -225,7 +229,6 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
 
 def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     """The verdicts as a table in the terminal."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -235,5 +238,12 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
         word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
         measured = escape(short(v["measured"]))
         table.add_row(v["figure"], word, escape(v["statement"]), measured, str(v["seeds"] or ""))
+    print_table(table, 160)
+
+
+def print_table(table: Any, width: int) -> None:
+    """Print a `rich.table.Table`: as wide as the terminal, or `width` characters where there is none."""
+    from rich.console import Console
+
     console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)
+    (console if console.is_terminal else Console(width=width)).print(table)
