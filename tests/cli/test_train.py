@@ -95,7 +95,7 @@ def test_a_second_request_is_answered_from_disk_and_show_and_list_find_it(capsys
     assert main(["list"]) == 0
     assert first.run_id in capsys.readouterr().out
     assert main(["show", first.run_id[:5], "--plot", "s.svg"]) == 0
-    assert "theory     L(M_m): 1.0000" in capsys.readouterr().out
+    assert "theory     L(M_{0}) 1.0000, L(M_{1})" in capsys.readouterr().out
     assert Path("s.svg").exists()
     assert main(["show", first.run_id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] == "moments"

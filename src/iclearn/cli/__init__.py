@@ -17,27 +17,34 @@ COMMANDS = {
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
 }
-
 MODULES = {"list": "list_runs"}
+_USAGE = """usage: iclearn COMMAND [options]
+
+The theory of in-context learning in attention: exact training, closed forms, verdicts.
+
+{commands}
+
+`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version."""
 
 
 def usage() -> str:
+    """What `iclearn --help` prints."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: iclearn COMMAND [options]",
-            "",
-            "The theory of in-context learning in attention: exact training, closed forms, verdicts.",
-            "",
-            *lines,
-            "",
-            "`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version.",
-        ]
-    )
+    return _USAGE.format(commands="\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line. Every error a user can cause is one line on stderr.
+
+    Args:
+        argv: the words after ``iclearn`` (None: those of this process).
+
+    Returns:
+        The exit code: 0, 1 where a claim that should hold does not, 2 for bad input, 130 after an interrupt.
+
+    >>> main(["nonsense"])
+    2
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())

@@ -20,6 +20,7 @@ class ListArgs:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Carry out ``iclearn list``."""
     args = parse(ListArgs, argv, "iclearn list")
     import json
 
@@ -32,12 +33,12 @@ def run(argv: Sequence[str]) -> int:
     if not runs:
         print(f"no runs in {args.out}")
         return 0
-    from rich.console import Console
     from rich.table import Column, Table
+
+    from ..report.paper import print_table
 
     table = Table(Column("run", no_wrap=True), "model", "task", "steps", "final loss", "status", "engine", "created")
     for s in runs:
         table.add_row(s.run_id, *s.describe(), str(s.steps), f"{s.final_loss:.6f}", s.status, s.engine, s.created)
-    console = Console()
-    (console if console.is_terminal else Console(width=140)).print(table)
+    print_table(table, 140)
     return 0

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,49 +23,53 @@ class UsageError(IclearnError):
     """A command line that cannot be understood."""
 
 
-def _plain(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_").lower()
-
-
 def expand_flags(argv: Sequence[str], fields: Sequence[str], aliases: Mapping[str, str]) -> list[str]:
     """Spell out every flag: aliases become fields, and unambiguous prefixes their flag.
 
     Prefixes of the public code's flags (the aliases) come first, so its command lines mean what they meant.
 
+    Args:
+        argv: the words of a command line.
+        fields: names of the flags, with underscores.
+        aliases: other names of flags → the field that each one is.
+
     >>> expand_flags(["--head", "8"], ["num_heads"], {"head_num": "num_heads"})
     ['--num-heads', '8']
     """
-    known = {name.lower(): name for name in fields} | {a.lower(): f for a, f in aliases.items()}
+    public = {alias.lower(): field for alias, field in aliases.items()}
+    known = {name.lower(): name for name in fields} | public
     expanded = []
     for position, word in enumerate(argv):
         if word == "--":
             return expanded + list(argv[position:])
-        if not word.startswith("--"):
-            expanded.append(word)
-            continue
         flag, equals, value = word.partition("=")
-        name = _plain(flag)
-        if name == "help":
+        name = flag.lstrip("-").replace("-", "_").lower()
+        if not word.startswith("--") or name == "help":
             expanded.append(word)
             continue
-        if name in known:
-            targets = {known[name]}
-        else:
-            public = {f for a, f in aliases.items() if a.lower().startswith(name)}
-            targets = public or {f for n, f in known.items() if n.startswith(name)}
-        if not targets:
+        targets = {known[name]} if name in known else set()
+        for table in (public, known):
+            targets = targets or {field for other, field in table.items() if other.startswith(name)}
+        options = sorted(f"--{target.replace('_', '-')}" for target in targets)
+        if not options:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean --{close[0].replace('_', '-')}?" if close else ""
             raise UsageError(f"unknown flag {flag}{hint}")
-        if len(targets) > 1:
-            options = ", ".join(sorted(f"--{t.replace('_', '-')}" for t in targets))
-            raise UsageError(f"{flag} could mean {options}: write it out")
-        expanded.append(f"--{targets.pop().replace('_', '-')}{equals}{value}")
+        if len(options) > 1:
+            raise UsageError(f"{flag} could mean {', '.join(options)}: write it out")
+        expanded.append(f"{options[0]}{equals}{value}")
     return expanded
 
 
 def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str, str] | None = None) -> ArgsT:
-    """Read a command line into `cls`. Bad input raises `UsageError` with one line; --help prints and exits 0."""
+    """Read a command line into a dataclass. Bad input raises `UsageError` with one line; --help prints and exits 0.
+
+    Args:
+        cls: its fields are the flags, its docstrings their help.
+        argv: the words after the command.
+        prog: the command, for the help text.
+        aliases: other names of flags → the field that each one is.
+    """
     fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     if "-h" in argv or "--help" in argv:
@@ -80,12 +85,17 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
 
 def _one_line(text: str) -> str:
     """The sentence of tyro's framed message: not its title, its help text, its frame or its colors."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(r"[│╭╮╰╯┃]", " ", text)
+    text = re.sub(r"[│╭╮╰╯┃]", " ", re.sub(r"\x1b\[[0-9;]*m", "", text))
     parts = [" ".join(part.split()) for part in re.split(r"(?:-|─|━){3,}", text)]
     sentences = [p for p in parts if p and not p.startswith(("For full helptext", "Argument helptext"))]
     message = sentences[min(1, len(sentences) - 1)] if sentences else ""
     return message.removesuffix(".")
+
+
+def use_device(device: str) -> None:
+    """Let JAX run where ``--device`` says: ``auto``, ``cpu`` or ``gpu``. It has to be called before JAX is imported."""
+    if device != "auto":
+        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[device]
 
 
 def complain(command: str, message: str) -> int:

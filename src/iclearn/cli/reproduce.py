@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
-from .parsing import parse
+from .parsing import parse, use_device
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class ReproduceArgs:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Carry out ``iclearn reproduce``. The exit code is 1 where a claim that should hold does not."""
     from ..core.registry import PAPERS
     from ..papers.collect import load_paper
 
     named = next((word for word in argv if word in PAPERS.names()), None)
     own: Any = load_paper(named).options if named is not None else None
     args = parse(_with_options(own) if own is not None else ReproduceArgs, argv, "iclearn reproduce")
-    if args.device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[args.device]
+    use_device(args.device)
     paper = load_paper(args.paper)
     if args.list:
         for figure in paper.figures:
@@ -81,34 +81,29 @@ def run(argv: Sequence[str]) -> int:
 def _with_options(own: Any) -> Any:
     """The arguments of every paper and those of one: an option that is not given is None."""
     hints, taken = get_type_hints(own), {f.name for f in fields(ReproduceArgs)}
-    more = [(f.name, *((bool, False) if hints[f.name] is bool else (hints[f.name] | None, None))) for f in fields(own)]
+    more: list[Any] = [
+        (f.name, *((bool, False) if hints[f.name] is bool else (hints[f.name] | None, None))) for f in fields(own)
+    ]
     made = make_dataclass("Args", [m for m in more if m[0] not in taken], bases=(ReproduceArgs,), frozen=True)
     made.__doc__ = f"{ReproduceArgs.__doc__}\n{own.__doc__}"
     return made
 
 
-class status_line:
+@contextmanager
+def status_line() -> Iterator[Callable[[str, str], None]]:
     """What is being done: a spinner on a terminal, one line a figure elsewhere."""
+    if sys.stderr.isatty():
+        from rich.console import Console
 
-    def __enter__(self):
-        self.status = None
-        if sys.stderr.isatty():
-            from rich.console import Console
+        with Console(stderr=True).status("…") as spinner:
+            yield lambda figure, text: spinner.update(f"{figure}: {text}")
+        return
+    last = ""
 
-            self.status = Console(stderr=True).status("…")
-            self.status.start()
-        last = ""
+    def say(figure: str, text: str) -> None:
+        nonlocal last
+        if figure != last:
+            print(f"{figure} …", file=sys.stderr, flush=True)
+        last = figure
 
-        def say(figure: str, text: str) -> None:
-            nonlocal last
-            if self.status is not None:
-                self.status.update(f"{figure}: {text}")
-            elif figure != last:
-                print(f"{figure} …", file=sys.stderr, flush=True)
-            last = figure
-
-        return say
-
-    def __exit__(self, *_: object) -> None:
-        if self.status is not None:
-            self.status.stop()
+    yield say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,20 +34,19 @@ class ShowArgs:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Carry out ``iclearn show``."""
     args = parse(ShowArgs, argv, "iclearn show")
     import json
 
     from ..core.trace import Trace
     from ..store.runs import Store
 
-    path = Store(args.out).find(args.run)
-    trace = Trace.load(path)
+    trace = Trace.load(Store(args.out).find(args.run))
     if args.json:
         facts = {"status": trace.status.label, "final_loss": trace.final_loss, **trace.provenance}
         print(json.dumps(facts, indent=2, sort_keys=True))
         return 0
-    from ..report.run_figure import run_figure, theory_levels
-    from ..report.style import save_figure, show_figure
+    from ..report.run_figure import theory_levels
 
     for name, value in facts_of(trace):
         print(f"{name:<10} {value}")
@@ -57,14 +56,31 @@ def run(argv: Sequence[str]) -> int:
         print(f"{'theory':<10} {', '.join(f'{name.strip(chr(36))} {height:.4f}' for name, height in heights)}")
     if args.export is not None:
         print(f"curve written to {trace.export(args.export)}")
-    figure = run_figure(trace, values=args.values)
-    if args.plot is not None:
-        print(f"figure written to {save_figure(figure, args.plot)}")
-    else:
-        written = show_figure(figure, Path(f"{trace.run_id}.png"))
-        if written is not None:
-            print(f"no display here: figure written to {written}")
+    for line in draw(trace, args.plot, window=args.plot is None, name=trace.run_id, values=args.values):
+        print(line)
     return 0
+
+
+def draw(trace: Trace, plot: Path | None, *, window: bool, name: str, values: bool) -> Iterator[str]:
+    """Draw a run into the file `plot`, in a window, or both; yields a line for every file written.
+
+    Args:
+        trace: the run.
+        plot: the file (None: none).
+        window: open one; without a display ``NAME.png`` is written instead.
+        name: of that file.
+        values: draw the value weights of the heads too.
+    """
+    if plot is None and not window:
+        return
+    from ..report.run_figure import run_figure
+    from ..report.style import save_figure, show_figure
+
+    figure = run_figure(trace, values=values)
+    if plot is not None:
+        yield f"figure written to {save_figure(figure, plot)}"
+    if window and (written := show_figure(figure, Path(f"{name}.png"))) is not None:
+        yield f"no display here: figure written to {written}"
 
 
 def facts_of(trace: Trace) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from ..core.errors import IclearnError
-from .parsing import parse
+from .parsing import parse, use_device
 
 if TYPE_CHECKING:
-    from ..sweeps.folder import SweepFolder
     from ..sweeps.plan import Plan
 
 SHIPPED = ("plateaus", "prior-gap")
@@ -40,7 +39,7 @@ class SweepArgs:
     chunk: int | None = None
     """Runs computed and stored together at most. Default: what fits the device's memory."""
     path: Literal["auto", "vmap", "unrolled", "pallas", "serial"] = "auto"
-    """How a chunk is trained; alone: one run at a time, the reference."""
+    """How a chunk is trained; serial: one run at a time, the reference."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to run."""
     retries: int = 2
@@ -56,9 +55,9 @@ class SweepArgs:
 
 
 def run(argv: Sequence[str]) -> int:
+    """Carry out ``iclearn sweep``. The exit code is 1 where a shipped sweep contradicts a claim that should hold."""
     args = parse(SweepArgs, argv, "iclearn sweep")
-    if args.device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[args.device]
+    use_device(args.device)
     if args.what == "status":
         return show_status(args)
     if args.folder is not None:
@@ -71,48 +70,43 @@ def run(argv: Sequence[str]) -> int:
 
 
 def show_status(args: SweepArgs) -> int:
+    """``iclearn sweep status DIR``."""
     if args.folder is None:
         raise IclearnError("status needs the folder of a sweep: iclearn sweep status DIR")
     from ..sweeps.progress import status
 
-    found = status(args.folder)
-    if args.json:
-        import json
-
-        print(json.dumps(vars(found), indent=2))
-    else:
-        print("\n".join(found.lines()))
+    progress = status(args.folder)
+    print(json.dumps(vars(progress), indent=2) if args.json else "\n".join(progress.lines()))
     return 0
 
 
 def from_file(args: SweepArgs) -> int:
+    """A sweep described by a YAML file."""
     if Path(args.what).suffix not in (".yaml", ".yml"):
         raise IclearnError(f"{args.what!r} is no YAML file and no shipped sweep ({', '.join(SHIPPED)})")
     from ..sweeps.api import carry_out, plan_from_file
+    from ..sweeps.dataset import STATUS
 
     plan = plan_from_file(args.what, chunk=args.chunk, compute=args.path)
     if args.dry_run:
         print("\n".join(plan_lines(plan)))
         return 0
     folder = carry_out(
-        plan,
-        args.out,
-        workers=args.workers,
-        cluster=args.cluster,
-        retries=args.retries,
-        progress=progress_line(),
+        plan, args.out, workers=args.workers, cluster=args.cluster, retries=args.retries, progress=progress_line(),
         say=say,
-    )
-    print("\n".join(result_lines(folder)))
+    )  # fmt: skip
+    codes = folder.dataset()["status"].values
+    counts = ", ".join(f"{int((codes == code).sum())} {status.label}" for code, status in enumerate(STATUS))
+    print(f"{plan.num_runs} runs: {counts}\nstored in {folder.root} (xarray.open_zarr: {folder.data_path})")
     return 0
 
 
 def shipped(args: SweepArgs) -> int:
+    """A sweep that comes with iclearn: trained, drawn and judged."""
     from ..papers.phase_diagrams import Options, paper_of, plan_of
 
-    options = Options(
-        args.preset, args.chunk, args.path, args.workers, args.cluster, args.retries, progress_line(), say
-    )
+    how = (args.chunk, args.path, args.workers, args.cluster, args.retries)
+    options = Options(args.preset, *how, progress_line(), say)
     if args.dry_run:
         print("\n".join(plan_lines(plan_of(args.what, options))))
         return 0
@@ -137,24 +131,12 @@ def plan_lines(plan: Plan) -> list[str]:
         ends = f"{axis.coords[0]}" if len(axis) == 1 else f"{axis.coords[0]} … {axis.coords[-1]}"
         how = f"side by side, {size} in a chunk" if number else "a program each"
         lines.append(f"  {axis.name}: {len(axis)} values ({ends}) of {', '.join(axis.fields)}, {how}")
-    most = max(chunk.runs for chunk in plan.chunks)
-    lines.append(
-        f"  {plan.num_groups} static groups, {len(plan.chunks)} chunks of at most {most} runs, path {plan.path}"
-    )
-    return lines
-
-
-def result_lines(folder: SweepFolder) -> list[str]:
-    import numpy as np
-
-    from ..sweeps.dataset import STATUS
-
-    codes = folder.dataset()["status"].values
-    counts = ", ".join(f"{int(np.sum(codes == code))} {status.label}" for code, status in enumerate(STATUS))
-    return [f"{folder.plan.num_runs} runs: {counts}", f"stored in {folder.root} (xarray.open_zarr: {folder.data_path})"]
+    chunks = f"{len(plan.chunks)} chunks of at most {max(chunk.runs for chunk in plan.chunks)} runs"
+    return [*lines, f"  {plan.num_groups} static groups, {chunks}, path {plan.path}"]
 
 
 def say(text: str) -> None:
+    """A line on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -164,9 +146,9 @@ def progress_line() -> Callable[[int, int], None]:
 
     def show(done: int, total: int) -> None:
         nonlocal first, last
-        now = time.monotonic()
+        terminal, now = sys.stderr.isatty(), time.monotonic()
         first = done if first is None else first
-        if not sys.stderr.isatty() and now - last < 10 and done < total:
+        if not terminal and now - last < 10 and done < total:
             return
         last = now
         rate = (done - first) / max(now - begin, 1e-9)
@@ -175,7 +157,7 @@ def progress_line() -> Callable[[int, int], None]:
             from ..sweeps.progress import duration
 
             text += f", {rate:.3g} a second, about {duration((total - done) / rate)} left"
-        end = "\n" if done == total or not sys.stderr.isatty() else ""
-        print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end=end, file=sys.stderr, flush=True)
+        end = "\n" if done == total or not terminal else ""
+        print(f"\r\033[K{text}" if terminal else text, end=end, file=sys.stderr, flush=True)
 
     return show

@@ -13,17 +13,19 @@ from .parsing import complain, parse
 
 @dataclass(frozen=True)
 class Output:
+    """What every theory takes beside its own options."""
+
     json: bool = False
     """Print JSON."""
 
 
 def run(argv: Sequence[str]) -> int:
+    """Carry out ``iclearn theory``."""
     names = ", ".join(THEORIES.names())
     if not argv or argv[0].startswith("-"):
         if argv and argv[0] in ("-h", "--help"):
-            print(
-                f"usage: iclearn theory {{{names.replace(', ', ',')}}} [options]   (--help after the paper lists them)"
-            )
+            papers = names.replace(", ", ",")
+            print(f"usage: iclearn theory {{{papers}}} [options]   (--help after the paper lists them)")
             return 0
         return complain("iclearn theory", f"name a paper first: {names}")
     theory = THEORIES.get(argv[0])
@@ -34,17 +36,15 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def show(found: dict[str, Any], *, as_json: bool) -> None:
+def show(summary: dict[str, Any], *, as_json: bool) -> None:
     """A summary as JSON, or a name and its numbers a line."""
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(summary, indent=1))
         return
-    for name, value in found.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):  # a table: a line a row
-            for row in value:
-                print(f"{name:<24} {_text(row)}")
-        else:
-            print(f"{name:<24} {_text(value)}")
+    for name, value in summary.items():
+        table = isinstance(value, list) and value and isinstance(value[0], dict)  # a line a row
+        for row in value if table else [value]:
+            print(f"{name:<24} {_text(row)}")
 
 
 def _text(value: Any) -> str:

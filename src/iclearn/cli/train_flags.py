@@ -9,31 +9,15 @@ from typing import Annotated, Literal
 import tyro
 
 # Flags of the public code (linattn-icl), and the field of ours that each one is.
-PUBLIC_FLAGS = {
-    "epoch": "steps",
-    "lr": "lr",
-    "seed": "seed",
-    "icl": "icl",
-    "trainset_size": "prompts",
-    "testset_size": "test_prompts",
-    "white_cov": "white_cov",
-    "vary_len": "vary_len",
-    "seq_len": "seq_len",
-    "in_dim": "dim",
-    "out_dim": "out_dim",
-    "cubic_feat": "cubic_feat",
-    "model": "model",
-    "softmax": "softmax",
-    "rank": "rank",
-    "KQ_dim": "rank",
+_SAME = (
+    "lr", "seed", "icl", "white_cov", "vary_len", "seq_len", "out_dim", "cubic_feat", "model", "softmax", "rank",
+    "init", "show", "track_value",
+)  # fmt: skip
+PUBLIC_FLAGS = {name: name for name in _SAME} | {
+    "epoch": "steps", "trainset_size": "prompts", "testset_size": "test_prompts", "in_dim": "dim", "KQ_dim": "rank",
     "head_num": "heads",
-    "init": "init",
-    "show": "show",
-    "track_value": "track_value",
-}
-Model = Literal[
-    "attnM", "attnS", "mlp", "conv", "merged", "separate", "merged_reduced", "separate_reduced"
-]  # fmt: skip
+}  # fmt: skip
+Model = Literal["attnM", "attnS", "mlp", "conv", "merged", "separate", "merged_reduced", "separate_reduced"]
 
 
 @dataclass(frozen=True)

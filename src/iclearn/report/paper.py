@@ -56,7 +56,7 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 <p><strong>{summary}</strong></p>
 <nav>{contents}</nav>
 {sections}
-<p class="note">Unrolled by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
+<p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
 <a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
 <a href="verdicts.json">verdicts.json</a>.</p>
 </body></html>
@@ -64,10 +64,14 @@ pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; 
 
 
 class Drawing:
-    """Draws figures one after the other, in every format, under ``out/figures``, beside whatever else is going on.
+    """Draws figures one after the other, in every format, under ``out/figures``, in a thread of its own.
 
-    Used as a context and called with each result; leaving it waits for the last figure, and an error in a drawing
-    comes up there.
+    Used as a context and called with each result. Leaving the context waits for the last figure and raises the first
+    error of a drawing.
+
+    Args:
+        out: the folder of the reproduction.
+        formats: endings of the files.
     """
 
     def __init__(self, out: Path, formats: Sequence[str] = FORMATS) -> None:
@@ -99,7 +103,15 @@ class Drawing:
 
 
 def write_report(paper: Paper, out: Path) -> Path:
-    """``index.html`` with figures and verdicts beside them, and the reproducibility card. Returns the page."""
+    """Write ``index.html`` with figures and verdicts beside them, and the reproducibility card.
+
+    Args:
+        paper: what was reproduced.
+        out: the folder with its figures, verdicts.json and facts.json.
+
+    Returns:
+        The page.
+    """
     facts = card(paper, read_json(out / "facts.json", {}), read_json(out / "verdicts.json", []))
     write_json(out / "card.json", plain(facts))
     write_text(out / "card.md", card_markdown(facts))
@@ -155,7 +167,7 @@ def stale_sentence(count: int) -> str:
 
 
 def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
-    """The page of some figures, for a notebook."""
+    """The page of the named figures as HTML, for a notebook."""
     return _page(paper, out, read_json(out / "card.json", {}), figures)
 
 
@@ -203,11 +215,16 @@ def register_lines(figure: Figure) -> list[str]:
 
 
 def seeds_text(verdict: dict[str, Any]) -> str:
+    """Over how many seeds a claim was judged, in words; nothing where that is not known."""
     return f" over {verdict['seeds']} seeds or runs" if verdict["seeds"] else ""
 
 
 def short(measured: Any) -> str:
-    """A measured value as a person would write it down."""
+    """A measured value as a person would write it down.
+
+    >>> short({"slope": 0.123456, "steps": [1, 2.0]})
+    'slope: 0.1235, steps: [1, 2]'
+    """
     if isinstance(measured, float):
         return f"{measured:.4g}"
     if isinstance(measured, dict):
@@ -234,14 +251,8 @@ def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
 
 def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
     """The docs page "what holds", as Markdown."""
-    lines = [
-        f"# What holds: {paper.id}",
-        "",
-        "Generated from verdicts.json by `iclearn reproduce`; do not edit.",
-        "",
-        summary_line(verdicts),
-        "",
-    ]
+    origin = "Generated from verdicts.json by `iclearn reproduce`; do not edit."
+    lines = [f"# What holds: {paper.id}", "", origin, "", summary_line(verdicts), ""]
     for figure in paper.figures:
         rows = [v for v in verdicts if v["figure"] == figure.id]
         if not rows:
@@ -275,7 +286,6 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
 
 def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     """The verdicts as a table in the terminal."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -291,5 +301,12 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
         word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
         measured = escape(short(v["measured"]))
         table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, str(v["seeds"] or ""))
+    print_table(table, 160)
+
+
+def print_table(table: Any, width: int) -> None:
+    """Print a `rich.table.Table`: as wide as the terminal, or `width` characters where there is none."""
+    from rich.console import Console
+
     console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)
+    (console if console.is_terminal else Console(width=width)).print(table)

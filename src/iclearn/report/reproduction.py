@@ -21,6 +21,8 @@ class Report:
         out: the folder with everything that was written.
         results: the figures that were asked for, in the order of the paper.
         page: the HTML page.
+
+    For an example see `reproduce`.
     """
 
     paper: Paper
@@ -54,26 +56,18 @@ class Report:
         return [v for v in self.verdicts if v.should_hold and v.verdict in ("contradicted", "failed")]
 
     def __repr__(self) -> str:
-        told = f"Report({self.paper.id}: {summary_line([v.to_dict() for v in self.verdicts])} Page: {self.page})"
-        return f"{told} {stale_sentence(self.stale)}".rstrip()
+        summary = summary_line([v.to_dict() for v in self.verdicts])
+        return f"Report({self.paper.id}: {summary} Page: {self.page}) {stale_sentence(self.stale)}".rstrip()
 
     def _repr_html_(self) -> str:
         return report_html(self.paper, self.out, [result.figure.id for result in self.results])
 
 
 def reproduce(
-    paper: str | Paper,
-    figures: Sequence[str] = (),
-    *,
-    seeds: int | None = None,
-    out: str | Path | None = None,
-    draw_only: bool = False,
-    workers: int | None = None,
-    refresh: bool = False,
-    progress: Callable[[str, str], None] | None = None,
-    device: str = "auto",
-    **options: Any,
-) -> Report:
+    paper: str | Paper, figures: Sequence[str] = (), *, seeds: int | None = None, out: str | Path | None = None,
+    draw_only: bool = False, workers: int | None = None, refresh: bool = False,
+    progress: Callable[[str, str], None] | None = None, device: str = "auto", **options: Any,
+) -> Report:  # fmt: skip
     """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
 
     Args:
@@ -91,16 +85,27 @@ def reproduce(
     Returns:
         A `Report` with verdicts, figures and data.
 
-        report = icl.reproduce("zhang2025", ["fig6"], seeds=2)
-        report.verdicts[0]
+    ``icl.reproduce("zhang2025", ["fig6"], seeds=2)`` does one figure of a paper that comes with iclearn. A paper of
+    your own, with one figure and one claim:
+
+    >>> import tempfile
+    >>> from matplotlib.figure import Figure as Picture
+    >>> import iclearn as icl
+    >>> from iclearn.papers.base import judge_close
+    >>> claim = icl.Claim("sum", "One and one is two.", "2", "none", lambda data: judge_close(data["sum"], 2, 0))
+    >>> figure = icl.Figure("fig1", "a sum", lambda lab: {"sum": 1 + 1}, lambda data: Picture(), (claim,), "add them")
+    >>> paper = icl.Paper("tiny", "A tiny paper", "Nobody, 2025", (figure,))
+    >>> report = icl.reproduce(paper, out=tempfile.mkdtemp())
+    >>> report.verdicts[0].verdict, report.data, sorted(report.figures)
+    ('reproduced', {'fig1': {'sum': 2}}, ['fig1'])
     """
-    found = load_paper(paper) if isinstance(paper, str) else paper
-    folder = Path(out) if out is not None else Path("reproduced") / found.id
-    own = paper_options(found, options, folder, draw_only=draw_only, device=device)
-    count = default_seeds(found, folder if draw_only else None) if seeds is None else seeds
+    paper = load_paper(paper) if isinstance(paper, str) else paper
+    folder = Path(out) if out is not None else Path("reproduced") / paper.id
+    own = paper_options(paper, options, folder, draw_only=draw_only, device=device)
+    count = default_seeds(paper, folder if draw_only else None) if seeds is None else seeds
     with Drawing(folder) as draw:
         results = collect(
-            found, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=progress, each=draw,
+            paper, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=progress, each=draw,
             options=own, refresh=refresh,
         )  # fmt: skip
-    return Report(found, folder, tuple(results), write_report(found, folder))
+    return Report(paper, folder, tuple(results), write_report(paper, folder))

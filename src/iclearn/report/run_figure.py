@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.trace import Trace
 from ..theory.base import Levels, predict, theory_of
@@ -25,6 +25,7 @@ def run_figure(trace: Trace, *, theory: bool = False, values: bool = False) -> F
     """Loss against step with dotted theory levels, in the style of all figures.
 
     Args:
+        trace: the run.
         theory: lay the loss that the theory predicts for this very run over it.
         values: a second panel of the heads' value weights.
     """
@@ -48,19 +49,16 @@ def run_svg(trace: Trace) -> str:
     figure, text = run_figure(trace), io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     plt.close(figure)
-    return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]
+    return text.getvalue()[text.getvalue().index("<svg") :]  # without the declarations of an XML file
 
 
 def _draw_loss(loss_axes: Axes, trace: Trace, theory: bool) -> None:
     data = trace.data
-    levels = theory_levels(trace)
-    for index in () if levels is None else levels.visited:
-        assert levels is not None
-        height, name = float(levels.heights[index]), levels.names[index]
-        loss_axes.axhline(height, color="0.55", ls=":", lw=1.2, zorder=0)
-        loss_axes.annotate(
-            name, (1.01, height), xycoords=("axes fraction", "data"), va="center", fontsize=9, color="0.35"
-        )
+    if (levels := theory_levels(trace)) is not None:
+        style: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9, "color": "0.35"}
+        for index in levels.visited:
+            loss_axes.axhline(float(levels.heights[index]), color="0.55", ls=":", lw=1.2, zorder=0)
+            loss_axes.annotate(levels.names[index], (1.01, float(levels.heights[index])), **style)
     loss_axes.plot(data["step"], data["loss"], color="black", label="training loss")
     if "test_loss" in data:
         for name in data["test_set"].values:
@@ -76,15 +74,11 @@ def _draw_loss(loss_axes: Axes, trace: Trace, theory: bool) -> None:
 
 def _draw_values(axes: Axes, trace: Trace) -> None:
     data = trace.data
-    if "weight_value" in data:
-        value = data["weight_value"]
-        for axis in ("output", "entry", "label"):
-            if axis in value.dims:
-                value = value.isel({axis: -1})
-        for head in value["head"].values:
-            axes.plot(data["record"], value.sel(head=head), lw=1.4, label=f"head {head}")
-    elif "weight_second" in data:
-        for head in data["head"].values:
-            axes.plot(data["record"], data["weight_second"].isel(output=0).sel(head=head), lw=1.4, label=f"head {head}")
+    for name, place in (("weight_value", -1), ("weight_second", 0)):
+        if name in data:
+            value = data[name]
+            value = value.isel({axis: place for axis in ("output", "entry", "label") if axis in value.dims})
+            for head in value["head"].values:
+                axes.plot(data["record"], value.sel(head=head), lw=1.4, label=f"head {head}")
     axes.set_ylabel("value weight")
     axes.legend(ncols=5, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))

@@ -20,26 +20,22 @@ COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56
 FORMATS = ("png", "pdf", "svg")
 
 _SETTINGS: dict[str, Any] = {
-    "figure.figsize": (6.0, 4.0),
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
-    "figure.constrained_layout.use": True,
-    "font.size": 12,
-    "axes.titlesize": 12,
-    "axes.labelsize": 12,
-    "legend.fontsize": 10,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.hashsalt": "iclearn",
-    "pdf.fonttype": 42,
-}
+    "figure.figsize": (6.0, 4.0), "figure.dpi": 100, "savefig.dpi": 200, "figure.constrained_layout.use": True,
+    "font.size": 12, "axes.titlesize": 12, "axes.labelsize": 12, "legend.fontsize": 10, "legend.frameon": False,
+    "lines.linewidth": 1.8, "axes.spines.top": False, "axes.spines.right": False,
+    "svg.hashsalt": "iclearn", "pdf.fonttype": 42,
+}  # fmt: skip
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Matplotlib settings for everything drawn inside the block."""
+    """Matplotlib settings for everything drawn inside the block.
+
+    >>> import matplotlib as mpl
+    >>> with figure_style():
+    ...     mpl.rcParams["legend.frameon"]
+    False
+    """
     import matplotlib as mpl
     from cycler import cycler
 
@@ -49,7 +45,15 @@ def figure_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format its name ends in, whole or not at all."""
+    """Write a figure in the format its name ends in, whole or not at all.
+
+    Args:
+        figure: a matplotlib figure.
+        path: of the file.
+
+    Returns:
+        The path.
+    """
     allowed = figure.canvas.get_supported_filetypes()
     ending = path.suffix.lstrip(".").lower()
     if ending not in allowed:
@@ -68,7 +72,7 @@ def has_display() -> bool:
 
 
 def show_figure(figure: Figure, fallback: Path) -> Path | None:
-    """Open a window; without a display write `fallback` and return where it is."""
+    """Open a window with a figure; without a display write it to `fallback` instead and return that."""
     import matplotlib.pyplot as plt
 
     if has_display() and plt.get_backend().lower() not in ("agg", "pdf", "svg", "ps", "cairo"):
