@@ -12,6 +12,7 @@ from .spec import Spec
 
 EngineName = Literal["auto", "population", "moments", "samples"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
+Scheme = Literal["per_head", "entries", "stacked", "given"]
 
 
 def one_of(name: str, value: object, choices: object) -> None:
@@ -56,16 +57,19 @@ class Optimizer(Spec, kind="optimizer"):
 class Init(Spec, kind="init"):
     """Initial weights: Gaussian of a scale under a scheme, or given by the user (then only their digest is here).
 
+    Schemes (formulas in `iclearn.models.initialize`): ``entries`` and ``per_head`` are those of zhang2025's public code
+    when its figures and its README were made, ``stacked`` is its newest.
+
     `zero_blocks`: the blocks that infinitely many prompts would leave at zero start there (the public code's choice).
     """
 
     scale: float = 0.01
-    scheme: Literal["per_head", "stacked", "given"] = "per_head"
+    scheme: Scheme = "per_head"
     zero_blocks: bool = True
     digest: str = ""
 
     def __post_init__(self) -> None:
-        one_of("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
+        one_of("init scheme", self.scheme, Scheme)
         if not self.scale >= 0:
             raise IclearnError(f"the init scale must not be negative, not {self.scale}")
 
