@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import expit
 
 from ...core.status import Status
 from ...core.trace import Trace
 from ...theory.zhang2025 import SeparateWeights, drop_sequence, predict, read_weights
 from ..base import Counterexample, Data
-from .setup import CONTEXT, GAIN, eigenvalues
+from .setup import CONTEXT, GAIN, basis, eigenvalues
 
 SEEDS = 6
 Change = Callable[[Trace], Trace]
@@ -38,7 +39,7 @@ def curve(loss: np.ndarray, **tests: np.ndarray) -> Trace:
 def stairs(*heights: float, width: int = 400) -> np.ndarray:
     """A curve with a plateau at each height and a smooth drop between neighbors."""
     t = np.arange(width * len(heights))
-    falls = [(a - b) / (1 + np.exp((t - width * (i + 1)) / 8)) for i, (a, b) in enumerate(pairwise(heights))]
+    falls = [(a - b) * expit((width * (i + 1) - t) / 8) for i, (a, b) in enumerate(pairwise(heights))]
     return heights[-1] + np.sum(falls, axis=0)
 
 
@@ -100,12 +101,12 @@ def separate_run(
     return scaled_loss(wobble(seed, noise))(trace_of(run))
 
 
-def altered(change: Change, *path: Any, only: int | None = None) -> Callable[[Data], Data]:
+def altered(change: Change, *path: Any, half: bool = False) -> Callable[[Data], Data]:
     """Data in which every run is changed.
 
     Args:
         path: keys of the data under which runs are changed (default: all).
-        only: the index of the one run of each list that is changed (default: all).
+        half: change every second run of a list only.
     """
 
     def walk(node: Any, rest: tuple[Any, ...]) -> Any:
@@ -114,15 +115,15 @@ def altered(change: Change, *path: Any, only: int | None = None) -> Callable[[Da
         if isinstance(node, Mapping):
             return {key: walk(part, rest[1:]) if not rest or key == rest[0] else part for key, part in node.items()}
         if isinstance(node, list):
-            return [walk(part, rest) if only in (None, i) else part for i, part in enumerate(node)]
+            return [part if half and i % 2 else walk(part, rest) for i, part in enumerate(node)]
         return node
 
     return lambda data: walk(data, path)
 
 
-def spoiled(name: str, change: Change, *path: Any, only: int | None = None) -> Counterexample:
+def spoiled(name: str, change: Change, *path: Any, half: bool = False) -> Counterexample:
     """The counter-example in which runs are changed, see `altered`."""
-    return Counterexample(name, altered(change, *path, only=only))
+    return Counterexample(name, altered(change, *path, half=half))
 
 
 def changed_loss(change: Callable[[np.ndarray], np.ndarray]) -> Change:
@@ -155,6 +156,23 @@ def changed_weights(change: Callable[[str, np.ndarray], np.ndarray]) -> Change:
         names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
         arrays = {n: (trace.data[n].dims, change(n.removeprefix("weight_"), trace.data[n].values)) for n in names}
         return replace(trace, data=trace.data.assign(arrays))
+
+    return changed
+
+
+def turned(matrix: np.ndarray, *names: str) -> Change:
+    """Keys and queries, or those named, with their components along the eigenvectors mixed by a matrix."""
+
+    def changed(trace: Trace) -> Trace:
+        vectors = basis(trace)
+
+        def turn(name: str, array: np.ndarray) -> np.ndarray:
+            made = array.copy()
+            if name in (names or ("key", "query")):
+                made[..., : len(matrix)] = array[..., : len(matrix)] @ vectors @ matrix.T @ vectors.T
+            return made
+
+        return changed_weights(turn)(trace)
 
     return changed
 

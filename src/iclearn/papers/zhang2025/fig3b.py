@@ -137,7 +137,7 @@ FIGURE = Figure(
             reason="v² − ‖k‖² is conserved: of order init² = 1e-4 against v² = 0.17 and more; two heads that share an eigenvector are the exception",
             counterexamples=(
                 spoiled("values 3 % larger", changed_weights(lambda n, w: 1.03 * w if n == "value" else w), "per_head"),
-                spoiled("a head missing in one run", changed_weights(lambda n, w: w * np.append(np.ones(w.shape[1] - 3), [0, 1, 1]).reshape(-1, *[1] * (w.ndim - 2))), "per_head", only=0),
+                spoiled("a head missing in half of the runs", changed_weights(lambda n, w: w * np.append(np.ones(w.shape[1] - 3), [0, 1, 1]).reshape(-1, *[1] * (w.ndim - 2))), "per_head", half=True),
                 ZERO_WEIGHTS, RANDOM_WEIGHTS, NAN_WEIGHTS,
             ),
         ),
@@ -161,7 +161,7 @@ FIGURE = Figure(
             "median error 1.2 % (P = ∞) and 2.2 % (80000), seed 2 left out of the second; with seeds 0 to 2 alone the verdict was contradicted",
             "times at which the weights reach half of a drop, no run left out; entries and per_head; three steps; tolerances as they were",
         ),
-        Choice("seeds of heights", "6", "5 of 6 within 2 % (seed 2: 2.4 %)", "12, as in all of figure 3; the tolerance as it was"),
+        Choice("seeds of heights", "6", "5 of 6 within 2 % (seed 2: 2.4 %)", "24, as in all of figure 3; the tolerance as it was (11 of 12 with the first twelve)"),
     ),
     setup="the runs of fig3a with entries, the same with P=∞, and per_head with P=∞ over 40001 steps; theory: drop_sequence from the initial weights, (21) for each new head",
     cost="5 s on 2 cores beyond fig3a",

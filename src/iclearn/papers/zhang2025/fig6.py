@@ -149,11 +149,11 @@ def fitted(data: Data, family: str) -> tuple[np.ndarray, np.ndarray]:
 
     Merged: duration against ln(1/init). Separate: ln duration against ln init.
     """
-    scales, table = durations(data, family)
-    small = scales <= SMALL[family]
-    x = np.log(scales[small])
+    small = {scale: traces for scale, traces in data[family].items() if scale <= SMALL[family]}
+    scales, table = durations({family: small}, family)
+    x = np.log(scales)
     slopes, residuals = [], []
-    for column in table[small].T:
+    for column in table.T:
         y = column if family == "merged" else np.log(column)
         if not np.isfinite(y).all():
             slopes.append(np.nan)
