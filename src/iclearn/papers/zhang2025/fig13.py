@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from ...core.recipe import Recipe
-from ...probes.plateaus import find_plateaus
 from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_mean, judge_seeds, worst
 from ..lab import Lab
@@ -26,7 +25,7 @@ from .context_lengths import (
     tests_of,
 )
 from .examples import NAN_LOSS, SEEDS, changed_loss, curve, scaled_loss, spoiled, stairs, wobble
-from .judges import heights_by_level, judge_heights
+from .judges import drops_of, heights_by_level, judge_heights
 from .setup import CONTEXT, merged_recipe, public_task, run_groups, separate_recipe
 
 SHORT = tuple(n for n in LENGTHS if n <= CONTEXT // 2)
@@ -123,9 +122,7 @@ def _generalization(ax, tests: xr.Dataset) -> None:
 
 def drops(family: str, expected: int):
     def judge(data: Data) -> Outcome:
-        counts = {
-            training: [len(find_plateaus(t).drops) for t in data["runs"][family, training]] for training in TRAINING
-        }
+        counts = {training: [len(drops_of(t)) for t in data["runs"][family, training]] for training in TRAINING}
         return judge_seeds([count == expected for count in counts["prefixes"]], counts)
 
     return judge

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.trace import Trace
-from ...probes.plateaus import Drop, find_plateaus
+from ...probes.plateaus import Drop, Staircase, find_plateaus
 from ..judging import Outcome, Word, judge_mean, judge_seeds, standard_error, worst
 
 GAP_SHARE = 0.1  # heights must be known to this share of the gap to the nearer neighboring level
@@ -16,10 +16,16 @@ POINTS = 5000  # of a curve are enough to see its plateaus
 COUNTS = 0.02  # a drop is counted from this share of the whole fall on; the smallest of (19), D = 4, takes 0.085
 
 
+def stairs_of(trace: Trace) -> Staircase:
+    """Plateaus and drops of a loss curve, of at most some `POINTS` points of it."""
+    stride = max(1, len(trace.loss) // POINTS)
+    return find_plateaus(trace.loss.values[::stride], time=trace.data["time"].values[::stride])
+
+
 def drops_of(trace: Trace) -> list[Drop]:
     """The drops of a loss curve that take a visible share of its whole fall."""
     fall = float(trace.loss[0]) - float(trace.loss.min())
-    return [drop for drop in find_plateaus(trace).drops if drop.size >= COUNTS * fall]
+    return [drop for drop in stairs_of(trace).drops if drop.size >= COUNTS * fall]
 
 
 def heights_by_level(
@@ -37,9 +43,7 @@ def heights_by_level(
     for runs in seeds:
         own: dict[int, list[float]] = {m: [] for m in found}
         for trace in runs:
-            stride = max(1, len(trace.loss) // POINTS)
-            curve, time = trace.loss.values[::stride], trace.data["time"].values[::stride]
-            for height in find_plateaus(curve, time=time).heights:
+            for height in stairs_of(trace).heights:
                 m = int(np.argmin(np.abs(levels - height)))
                 if m in own and (counts is None or counts(trace, m)):
                     own[m].append(float(height))
