@@ -244,7 +244,7 @@ class TestFig14:
         monkeypatch.setattr(fig14, "PROMPTS", 1000)
         data = fig14.FIGURE.collect(Lab(tmp_path, seeds=6))
         found = words(fig14.FIGURE, data)
-        for claim in ("in_weight_only", "first_then_lost", "weights_before_context", "never_learned"):
+        for claim in ("in_weight_only", "weights_before_context", "never_learned"):
             assert found[claim] == "reproduced", claim
         assert {"step", "loss"} <= set(drawn(fig14.FIGURE, data))
 
