@@ -1,7 +1,4 @@
-"""A paper in one file: one figure, two claims.
-
-Registry line: tiny2026 = "tiny2026:PAPER" under "iclearn.papers".
-"""
+"""A paper in one file: one figure, two claims. Registry line: tiny2026 = "tiny2026:PAPER" under "iclearn.papers"."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +16,7 @@ def collect(lab):
 
 def draw(data):
     figure, axes = plt.subplots()
-    axes.plot(np.array([trace.loss.values for trace in data["runs"]]).T)
+    axes.plot(np.array([trace.loss for trace in data["runs"]]).T)
     return figure
 
 

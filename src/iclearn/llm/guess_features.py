@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .extra import need, package_file
 from .stsb import Pair
 
 
+@runtime_checkable
 class Embedder(Protocol):
     """Anything that turns sentences into vectors."""
 

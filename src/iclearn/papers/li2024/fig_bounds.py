@@ -14,8 +14,8 @@ from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_c
 from ..lab import Lab
 from .examples import Perturb
 from .judges import MOST
+from .measured_shifts import GD_STEPS, RADIUS, SHAPES, SIZES, all_shifts, layer_shifts
 from .setup import COLORS, MARKS, recipe, repetitions, train
-from .shifts import GD_STEPS, RADIUS, SHAPES, SIZES, all_shifts, layer_shifts
 
 INSTANCES = 10_000
 WORDS = 50

@@ -52,7 +52,8 @@ def match(trace: Trace) -> SaddleMatch:
     return match_plateaus(trace, levels(8), time_scales(8), rank=rank_of(trace))
 
 
-def expected_long(trace: Trace) -> tuple[int, ...]:
+def expected_long(trace: Trace) -> list[int]:
+    """The saddles at which the theory expects a long stay: the multiples of the rank."""
     return conspicuous_plateaus(8, rank_of(trace), 9)
 
 
