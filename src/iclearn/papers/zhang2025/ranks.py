@@ -26,7 +26,7 @@ from .examples import (
     spoiled,
     stretched_time,
 )
-from .judges import heights_by_level, judge_heights, judge_pooled
+from .judges import heights_by_level, judge_heights, judge_pooled, thinned
 from .setup import eigenvalues, levels, public_task, run_groups, separate_recipe, time_scales
 
 STEPS = 20001  # the paper's
@@ -49,7 +49,8 @@ def rank_of(trace: Trace) -> int:
 
 
 def match(trace: Trace) -> SaddleMatch:
-    return match_plateaus(trace, levels(8), time_scales(8), rank=rank_of(trace))
+    loss, time = thinned(trace)
+    return match_plateaus(loss, levels(8), time_scales(8), time=time, rank=rank_of(trace))
 
 
 def expected_long(trace: Trace) -> tuple[int, ...]:
