@@ -134,7 +134,7 @@ def judge_exponent(groups: Mapping[str, Sequence[Wait]], dim: int, tolerance: fl
         else:
             measured = np.log([wait.measured for wait in ended])
             ratio = measured - np.log([wait.predicted for wait in ended])
-            power, _, low, high = theilslopes(ratio, x, alpha=0.95)
+            power, _, low, high = (float(number) for number in tuple(theilslopes(ratio, x, alpha=0.95)))  # type: ignore[arg-type]
             raw = np.polyfit(x, measured, 1)[0]
             rows[name] = {"of measured / predicted": [low, power, high], "of measured": raw, "waits": len(ended)}
             inside, outside = max(-low, high) <= tolerance, max(low, -high) > tolerance

@@ -83,7 +83,7 @@ def judge_pooled(groups: Mapping[Any, Sequence[bool]], measured: Any, *, share: 
     contradicted where its own bound says that fewer than half do.
     """
     outcome = judge_seeds([passed for group in groups.values() for passed in group], measured, share=share)
-    kinds = [judge_seeds(group, measured).verdict for group in groups.values() if np.mean(group) <= 0.5]
+    kinds: list[Word] = [judge_seeds(group, measured).verdict for group in groups.values() if np.mean(group) <= 0.5]
     return Outcome(measured, worst(outcome.verdict, *kinds), outcome.seeds)
 
 

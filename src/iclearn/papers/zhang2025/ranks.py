@@ -54,7 +54,7 @@ def match(trace: Trace) -> SaddleMatch:
 
 
 def expected_long(trace: Trace) -> tuple[int, ...]:
-    return conspicuous_plateaus(8, rank_of(trace), 9)
+    return tuple(conspicuous_plateaus(8, rank_of(trace), 9))
 
 
 def plateaus(name: str):
