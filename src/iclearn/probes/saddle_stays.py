@@ -92,8 +92,8 @@ def long_stay(first: float, gap: float, scale: float, levels: int, rank: int | N
     16-21): v = (gap · scale)^⅓. Four e-foldings are the least, what two drops take themselves: where even the first
     plateau is short, and for rank 1, where heads have no second pair.
 
-    For D = 8 and init 5e-3 in the public code's conventions this is 15 to 17: between the stays below 12 that new pairs
-    make and those above 45 that new heads typically make.
+    For D = 8 and init 5e-3 in the public code's conventions this is 15 to 17. The e-folding to spare and the exception
+    for rank 1 were set with such runs in view: new pairs make stays below 12 there, new heads mostly above 45.
 
     Args:
         first: own time near the first level, t₀.

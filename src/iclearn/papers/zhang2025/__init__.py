@@ -30,8 +30,8 @@ _MODULES = (
 
 NOTES = (
     "With finitely many prompts the zero blocks of full attention move, and its curve leaves that of the two-layer "
-    "network: little in the drop time and the final loss, visibly during the drop; by perturbation theory the "
-    "difference falls as 1/P (fig1, full_difference and decay). "
+    "network: little in the drop time and the final loss, visibly during the drop. The difference is of second order in "
+    "the fluctuations of the training set and vanishes faster than P^-1/2 (fig1, full_difference, decay, vanishes). "
     "The saddles M_m of rank-one attention have no direction of descent of second order, all other fixed points have "
     "one; with rank R this is so exactly at m a multiple of R. Saddles of the first kind are left by cubic growth, in a "
     "time like 1/init, the others exponentially, in a time like ln(1/init): these are the conspicuous and the brief "

@@ -6,12 +6,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ...core.trace import Trace
-from ...probes.alignment import HeadAssignment, assign_heads, contributions, learned_strengths
+from ...probes.alignment import contributions, learned_strengths
 from ...probes.reading import separate_weights
 from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_groups, judge_seeds, worst
 from ..lab import Lab
-from .drops import by_kind, judge_waits, waits
+from .drops import assignment, by_kind, judge_waits, waits
 from .examples import NAN_WEIGHTS, SEEDS, ZERO_WEIGHTS, changed_weights, scaled_time, separate_run, spoiled
 from .judges import judge_pooled
 from .ranks import RECORD, expected_long, match
@@ -31,10 +31,6 @@ def collect(lab: Lab) -> Data:
         for rank in RANKS
     }
     return run_groups(lab, plans)
-
-
-def assignment(trace: Trace) -> HeadAssignment:
-    return assign_heads(trace, learned_strengths(eigenvalues(8), CONTEXT, gain=GAIN))
 
 
 def draw(data: Data):

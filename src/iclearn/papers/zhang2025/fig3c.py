@@ -6,11 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ...core.trace import Trace
-from ...probes.alignment import assign_heads, learned_strengths
 from ...probes.reading import separate_weights
 from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_groups, judge_seeds
 from ..lab import Lab
+from .drops import assignment
 from .examples import (
     FEW_RECORDS,
     NAN_WEIGHTS,
@@ -27,7 +27,7 @@ from .examples import (
 from .fig3a import recipes
 from .fig6 import recipes as flow_recipes
 from .judges import judge_within
-from .setup import CONTEXT, GAIN, basis, eigenvalues, run_groups
+from .setup import basis, run_groups
 
 SCALES = (3e-4, 1e-3, 3e-3, 1e-2)
 LIMIT = 1e-3
@@ -38,10 +38,6 @@ def collect(lab: Lab) -> Data:
     plans = {"finite": recipes(lab, "entries"), "population": recipes(lab, "entries", None)}
     flows = run_groups(lab, {scale: flow_recipes("separate", scale, lab.seeds) for scale in SCALES})
     return {**run_groups(lab, plans), "scales": flows}
-
-
-def assignment(trace: Trace):
-    return assign_heads(trace, learned_strengths(eigenvalues(4), CONTEXT, gain=GAIN))
 
 
 def cosines(trace: Trace) -> dict[int, float]:

@@ -105,7 +105,7 @@ FIGURE = Figure(
         ),
         Claim(
             "close", "On a plateau the trained function comes close to that PCR.",
-            "distance small against that between neighboring PCRs", "15 % of it at the closest, m = 0 to 3, more than half of the seeds", close, source="theory",
+            "distance small against that between neighboring PCRs", "15 % of it at the closest, m = 0 to 3, more than half of the seeds", close, source="theory", before=False,
             reason="80000 prompts tilt the heads and the small heads are not zero; a function half way to the next PCR is at 50 %",
             counterexamples=(TOO_LARGE, *SPOILED),
         ),

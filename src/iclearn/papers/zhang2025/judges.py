@@ -16,10 +16,16 @@ POINTS = 5000  # of a curve are enough to see its plateaus
 COUNTS = 0.02  # a drop is counted from this share of the whole fall on; the smallest of (19), D = 4, takes 0.085
 
 
-def stairs_of(trace: Trace) -> Staircase:
-    """Plateaus and drops of a loss curve, of at most some `POINTS` points of it."""
+def thinned(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Every so-many-th loss and its time, some `POINTS` of them or a little more."""
     stride = max(1, len(trace.loss) // POINTS)
-    return find_plateaus(trace.loss.values[::stride], time=trace.data["time"].values[::stride])
+    return trace.loss.values[::stride], trace.data["time"].values[::stride]
+
+
+def stairs_of(trace: Trace) -> Staircase:
+    """Plateaus and drops of a loss curve, found in some thousand points of it."""
+    loss, time = thinned(trace)
+    return find_plateaus(loss, time=time)
 
 
 def drops_of(trace: Trace) -> list[Drop]:
@@ -77,7 +83,7 @@ def judge_pooled(groups: Mapping[Any, Sequence[bool]], measured: Any, *, share: 
     contradicted where its own bound says that fewer than half do.
     """
     outcome = judge_seeds([passed for group in groups.values() for passed in group], measured, share=share)
-    kinds = [judge_seeds(group, measured).verdict for group in groups.values() if np.mean(group) <= 0.5]
+    kinds: list[Word] = [judge_seeds(group, measured).verdict for group in groups.values() if np.mean(group) <= 0.5]
     return Outcome(measured, worst(outcome.verdict, *kinds), outcome.seeds)
 
 
