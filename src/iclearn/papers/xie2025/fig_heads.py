@@ -125,7 +125,7 @@ def no_more_trained(data: Data) -> Outcome:
     for norm, row in zip(CHECKED, gains, strict=True):
         best = best_loss(law(norm), 11).loss
         above = [table.sel(norm=norm, member="11").values - best for table in (earlier, late)]
-        words.append(unless_moving(word_below(row, NO_GAIN, errors=3), *above))
+        words.append(unless_moving(word_below(row, NO_GAIN, errors=3), row.mean() > NO_GAIN, *above))
     measured = {
         f"m = {m:g}": f"{row.mean():.4f} ± {standard_error(row):.4f} ({word})"
         for m, row, word in zip(CHECKED, gains, words, strict=True)

@@ -121,7 +121,7 @@ def yq_sampled(data: Data, norms: tuple[float, ...]) -> Outcome:
         late, earlier, floor = (rest[name].sel(norm=norm).values for name in ("late", "earlier", "floor"))
         off, error = late - floor - STEP_LOSS, standard_error(late - floor)
         word = word_below(off * np.sign(off.mean()), ROOM, errors=2)
-        word = unless_moving(word, earlier - STEP_LOSS, late - STEP_LOSS)
+        word = unless_moving(word, abs(off.mean()) > ROOM, earlier - STEP_LOSS, late - STEP_LOSS)
         words.append(word)
         told[f"m = {norm:g}"] = f"{late.mean():.4f}, less its floor {off.mean() + STEP_LOSS:.4f} ± {error:.4f} ({word})"
     return Outcome(told, worst(*words), rest.sizes["seed"])

@@ -71,10 +71,10 @@ def word_below(values: np.ndarray, line: float, errors: float) -> Word:
     )
 
 
-def unless_moving(word: Word, earlier: np.ndarray, late: np.ndarray) -> Word:
-    """The same word, but unfinished where it is not reproduced and losses above an optimum, over seeds, still fall."""
+def unless_moving(word: Word, off: bool, earlier: np.ndarray, late: np.ndarray) -> Word:
+    """The same word, but unfinished where a mean is off its line and losses above an optimum, over seeds, still fall."""
     still = np.mean(earlier) > (1 + REST) * np.mean(late)
-    return "unfinished" if still and word in ("contradicted", "inconclusive") else word
+    return "unfinished" if off and still and word in ("contradicted", "inconclusive") else word
 
 
 def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> Outcome:
@@ -99,7 +99,7 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
             error, word = standard_error(ratio), judge_close(float(ratio.mean()), 1.0, NEAR).verdict
             if word == "reproduced" and not 2 * error < NEAR:
                 word = "inconclusive"
-            word = unless_moving(word, earlier, late)
+            word = unless_moving(word, abs(ratio.mean() - 1) > NEAR, earlier, late)
             words.append(word)
             told[f"{name}, {member}"] = f"{late.mean():.4f} = {ratio.mean():.2f} ± {error:.2f} floors ({word})"
     return Outcome({"loss above the optimum": told}, worst(*words), rest.sizes["seed"])
