@@ -17,10 +17,15 @@ SEEDS = 6
 
 
 def changed(data: Data, name: str, change: Callable[[Any], Any], **where: Any) -> Data:
-    """The data with one array, or one variable ``table/variable`` of a dataset, changed at these labels."""
+    """The data with one array, or one variable ``table/variable`` of a dataset, changed at these labels.
+
+    Seeds beyond those of the data are left out (all of them: the first is changed), so that it works for any number.
+    """
     head, _, variable = name.partition("/")
     new = data[head].copy(deep=True)
     part = new[variable] if variable else new
+    if "seed" in where:
+        where = {**where, "seed": [s for s in np.atleast_1d(where["seed"]) if s < part.sizes["seed"]] or [0]}
     part.loc[where] = change(part.loc[where])
     return {**data, head: new}
 

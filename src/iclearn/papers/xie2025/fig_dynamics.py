@@ -173,12 +173,12 @@ def draw(data: Data):
         )
     ax.annotate("turns: predicted", (0.1, 5.5), fontsize=9, color="0.45", va="center")
     ax.annotate("measured", (0.1, 4.85), fontsize=9, va="center")
-    ax.set(xlim=(0.09, 6), ylim=(0.6, 6.2), xlabel=r"norm of the prior mean $\|w^*\|$")
+    ax.set(xlim=(0.09, 6), ylim=(0.4, 6.2), xlabel=r"norm of the prior mean $\|w^*\|$")
     ax.set_yticks((0.7, 1, 2, 3, 4), ("0.7", "1", "2", "3", "4"), minor=False)
     ax.set_yticks((), minor=True)
     ax.set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
     ax.set(ylabel=r"time of half the way $t/\tau$", title="which comes first")
-    ax.legend(fontsize=8, loc="lower left")
+    ax.legend(fontsize=8, loc="lower center", ncols=2)
     return figure
 
 

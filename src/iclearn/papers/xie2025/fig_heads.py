@@ -14,7 +14,7 @@ from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word
 from ..judging import standard_error, worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, measured_example, optima, plus, times
-from .judges import at_rest, judge_cells, judge_floor, judge_optima, judge_together
+from .judges import judge_cells, judge_floor, judge_optima, judge_together, unless_moving, word_below
 from .sampled_check import sampled_losses
 from .setup import (
     CONTEXT,
@@ -123,17 +123,9 @@ def no_more_trained(data: Data) -> Outcome:
     gains = (late.sel(member="11") - late.sel(member="20")).values
     words: list[Word] = []
     for norm, row in zip(CHECKED, gains, strict=True):
-        reach = 3 * standard_error(row)
-        word: Word = "inconclusive"
-        if not np.isfinite(row).all():
-            word = "failed"
-        elif row.mean() + reach < NO_GAIN:
-            word = "reproduced"
-        elif row.mean() - reach > NO_GAIN:
-            word = "contradicted"
         best = best_loss(law(norm), 11).loss
         above = [table.sel(norm=norm, member="11").values - best for table in (earlier, late)]
-        words.append("unfinished" if word in ("contradicted", "inconclusive") and not at_rest(*above) else word)
+        words.append(unless_moving(word_below(row, NO_GAIN, errors=3), row.mean() > NO_GAIN, *above))
     measured = {
         f"m = {m:g}": f"{row.mean():.4f} ± {standard_error(row):.4f} ({word})"
         for m, row, word in zip(CHECKED, gains, words, strict=True)

@@ -14,7 +14,7 @@ from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word, j
 from ..judging import standard_error, worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, measured_example, optima, plus
-from .judges import at_rest, judge_near_one, judge_optima
+from .judges import judge_near_one, judge_optima, unless_moving, word_below
 from .setup import (
     COLORS,
     CONTEXT,
@@ -120,15 +120,8 @@ def yq_sampled(data: Data, norms: tuple[float, ...]) -> Outcome:
     for norm in norms:
         late, earlier, floor = (rest[name].sel(norm=norm).values for name in ("late", "earlier", "floor"))
         off, error = late - floor - STEP_LOSS, standard_error(late - floor)
-        word: Word = "inconclusive"
-        if not np.isfinite(off).all():
-            word = "failed"
-        elif abs(off.mean()) + 2 * error < ROOM:
-            word = "reproduced"
-        elif abs(off.mean()) - 2 * error > ROOM:
-            word = "contradicted"
-        if word in ("contradicted", "inconclusive") and not at_rest(earlier - STEP_LOSS, late - STEP_LOSS):
-            word = "unfinished"
+        word = word_below(off * np.sign(off.mean()), ROOM, errors=2)
+        word = unless_moving(word, abs(off.mean()) > ROOM, earlier - STEP_LOSS, late - STEP_LOSS)
         words.append(word)
         told[f"m = {norm:g}"] = f"{late.mean():.4f}, less its floor {off.mean() + STEP_LOSS:.4f} ± {error:.4f} ({word})"
     return Outcome(told, worst(*words), rest.sizes["seed"])

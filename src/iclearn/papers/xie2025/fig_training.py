@@ -164,7 +164,10 @@ def draw(data: Data):
     ax.plot([], [], color="0.5", ls="--", lw=1, label="lr × step")
     ax.axhline(prior_mean(LARGE)[0], color="black", ls=":", label="$w^*_i$")
     ax.set(
-        ylim=(0, 4.2), ylabel="entries of $w_q$ (mean)", xlabel="step", title=r"$\|w^*\|$ = 10: half way in 5000 steps"
+        ylim=(0, 4.2),
+        ylabel="entries of $w_q$ (mean)",
+        xlabel="step",
+        title=r"$\|w^*\|$ = 10: part of the way in 5000 steps",
     )
     ax.legend(fontsize=9, loc="upper right", ncols=2, columnspacing=1, handlelength=1.4)
     return figure
@@ -206,7 +209,7 @@ def in_paper_steps(data: Data) -> Outcome:
     outcome = judge_seeds(list(passed), measured)
     distance = data["path"]["guess_distance"]
     moving = (distance.sel(record=STEPS) < 0.9 * distance.sel(record=0.8 * STEPS)).values
-    if outcome.verdict in ("contradicted", "inconclusive") and (passed | moving).all():
+    if outcome.verdict in ("contradicted", "inconclusive") and not passed.all() and (passed | moving).all():
         return Outcome(measured, "unfinished", outcome.seeds)
     return outcome
 
@@ -230,14 +233,14 @@ def others_do_not(data: Data) -> Outcome:
 
 
 def not_arrived(data: Data) -> Outcome:
-    """At ‖w*‖ = 10: half way in the paper's steps, there with four times the rate, and on the exact loss in four times the steps."""
+    """At ‖w*‖ = 10: part of the way in the paper's steps, there with four times the rate, and on the exact loss in four times the steps."""
     large = data["large"].isel(record=-1)
     mean = np.array(prior_mean(LARGE))
     share = large["slow_guess"].values @ mean / (mean @ mean)
     slow, fast = large["slow_loss"].values / STEP_LOSS, large["fast_loss"].values / STEP_LOSS
     left = data["far"]["guess_distance"].values / LARGE
     reach = RATE * STEPS / mean[0]
-    passed = (slow > 1.5) & (share > 0.35) & (share < 0.65) & (fast < 1.02) & (left < 0.01)
+    passed = (slow > 1.5) & (share > 0.1) & (share < 0.65) & (fast < 1.02) & (left < 0.01)
     measured = {
         "loss over the optimum": slow, "with lr 2e-3": fast, "share of w* in w_q": share, "lr × steps as a share of w*": reach,
         "‖w_q − w*‖/‖w*‖ on the exact loss after 20000 steps": left,
@@ -282,9 +285,9 @@ FIGURE = Figure(
             counterexamples=(counter("20 heads half as far", "path/prediction", times(0.5), member="20"), counter("2 heads 15 % too far", "path/prediction", times(1.15), member="2"), a_nan("path/prediction", member="5", seed=0)),
         ),
         Claim(
-            "adam_stops_short", "At ‖w*‖ = 10 the paper's steps do not suffice: w_q is about half way, less far than Adam could move it (lr × steps is 0.79 of w*_i), as the head carries the mean meanwhile (fig_dynamics). Four times the learning rate, or on the exact loss four times the steps, suffice.",
-            "loss far above 5.24 with w_q between 0.35 and 0.65 of w*; then 5.24; then w_q = w*", "1.5 times the optimum; 2 % with lr 2e-3; 1 % of ‖w*‖ on the exact loss after 20000 steps; every seed", not_arrived, source="ours", before=False,
-            reason="'half way' to 0.15, which tells it from Adam's reach, 0.79, and from no guess",
+            "adam_stops_short", "At ‖w*‖ = 10 the paper's steps do not suffice: w_q has gone part of the way, less far than Adam could move it (lr × steps is 0.79 of w*_i), as the head carries the mean meanwhile (fig_dynamics). Four times the learning rate, or on the exact loss four times the steps, suffice.",
+            "loss far above 5.24 with w_q between 0.1 and 0.65 of w*; then 5.24; then w_q = w*", "1.5 times the optimum; 2 % with lr 2e-3; 1 % of ‖w*‖ on the exact loss after 20000 steps; every seed", not_arrived, source="ours", before=False,
+            reason="tells w_q from Adam's reach, 0.79 of w*, and from no guess",
             counterexamples=(
                 counter("w_q at Adam's reach", "large/slow_guess", lambda a: a * 0 + RATE * STEPS), counter("w_q at zero", "large/slow_guess", times(0.0)), counter("w_q at −50", "large/slow_guess", lambda a: a * 0 - 50.0),
                 counter("the paper's steps suffice", "large/slow_loss", lambda a: a * 0 + 1.01 * STEP_LOSS), counter("lr 2e-3 does not", "large/fast_loss", times(1.05)),
@@ -299,8 +302,8 @@ FIGURE = Figure(
         ),
         Choice("others_do_not", "at least twice yq-LSA's distance in 80 % of seeds; √(L*_H − L_GD) within 10 %", "reproduced (2.4 to 24 times); distances seen were 1.02 to 1.06 times the prediction for H = 5, 11, 20, seed 0", "the predicted distance, both ways"),
         Choice(
-            "adam_stops_short", "'w_q within 0.4 of lr × steps', judged as 'no entry above 2.9'; about half way, with both ways to arrive",
-            "reproduced, though the largest entry was 1.58, 0.92 from lr × steps = 2.5: the text's criterion failed, the code's could not", "the half way seen, as such; the reach is reported",
+            "adam_stops_short", "'w_q within 0.4 of lr × steps', judged as 'no entry above 2.9'; half way to 0.15 (0.35 to 0.65 of w*), with both ways to arrive; part of the way",
+            "reproduced, though the largest entry was 1.58, 0.92 from lr × steps = 2.5: the text's criterion failed, the code's could not; seed 0 is at 0.22 of w*, so half way is wrong too (it was read off the furthest entry of six seeds)", "between 0.1 and 0.65 of w*; the reach is reported",
         ),
         Choice("excess", "sampled excess split into the exact run's and the rest, 'reported'", "reproduced for any numbers, as a + b = c", "removed; fig_floor predicts the noise, fig_heads.reached judges it"),
     ),

@@ -57,9 +57,24 @@ def judge_near_one(ratio: xr.DataArray, tolerance: float, what: str) -> Outcome:
     return judge_cells(abs(ratio - 1) < tolerance, measured, finite=ratio)
 
 
-def at_rest(earlier: np.ndarray, late: np.ndarray) -> bool:
-    """Whether losses above an optimum, over seeds, have stopped falling."""
-    return bool(np.mean(earlier) <= (1 + REST) * np.mean(late))
+def word_below(values: np.ndarray, line: float, errors: float) -> Word:
+    """Whether a mean over seeds is below a line, so many standard errors included; contradicted where it is above."""
+    if not np.isfinite(values).all():
+        return "failed"
+    reach = errors * standard_error(values)
+    return (
+        "reproduced"
+        if values.mean() + reach < line
+        else "contradicted"
+        if values.mean() - reach > line
+        else "inconclusive"
+    )
+
+
+def unless_moving(word: Word, off: bool, earlier: np.ndarray, late: np.ndarray) -> Word:
+    """The same word, but unfinished where a mean is off its line and losses above an optimum, over seeds, still fall."""
+    still = np.mean(earlier) > (1 + REST) * np.mean(late)
+    return "unfinished" if off and still and word in ("contradicted", "inconclusive") else word
 
 
 def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> Outcome:
@@ -84,8 +99,7 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
             error, word = standard_error(ratio), judge_close(float(ratio.mean()), 1.0, NEAR).verdict
             if word == "reproduced" and not 2 * error < NEAR:
                 word = "inconclusive"
-            if word in ("contradicted", "inconclusive") and not at_rest(earlier, late):
-                word = "unfinished"
+            word = unless_moving(word, abs(ratio.mean() - 1) > NEAR, earlier, late)
             words.append(word)
             told[f"{name}, {member}"] = f"{late.mean():.4f} = {ratio.mean():.2f} ± {error:.2f} floors ({word})"
     return Outcome({"loss above the optimum": told}, worst(*words), rest.sizes["seed"])
