@@ -1,78 +1,33 @@
 """Probes: pure functions of loss curves, weights, traces and models."""
 
+# isort: off
 from typing import Any
 
 from ..core.registry import PROBES
 from .alignment import (
-    Growth,
-    HeadAlignment,
-    HeadAssignment,
-    assign_heads,
-    contributions,
-    effective_rank,
-    head_alignment,
+    Growth, HeadAlignment, HeadAssignment, assign_heads, contributions, effective_rank, head_alignment,
     learned_strengths,
-)
+)  # fmt: skip
 from .conserved import (
-    conserved,
-    drift,
-    key_query_conserved,
-    merged_conserved,
-    network_conserved,
-    value_key_conserved,
-)
+    conserved, drift, key_query_conserved, merged_conserved, network_conserved, value_key_conserved,
+)  # fmt: skip
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .predictors_match import NearestPredictor, nearest_predictor
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
 from .similarity import (
-    Similarity,
-    beta_moment,
-    compare,
-    model_matrix,
-    population_distance,
-    population_sensitivity,
-)
+    Similarity, beta_moment, compare, model_matrix, population_distance, population_sensitivity,
+)  # fmt: skip
 
 __all__ = [
-    "Drop",
-    "Growth",
-    "HeadAlignment",
-    "HeadAssignment",
-    "LawFit",
-    "LevelStay",
-    "NearestPredictor",
-    "Plateau",
-    "SaddleMatch",
-    "Similarity",
-    "Staircase",
-    "assign_heads",
-    "beta_moment",
-    "compare",
-    "conserved",
-    "contributions",
-    "drift",
-    "drop_times",
-    "effective_matrices",
-    "effective_rank",
-    "escape_time",
-    "find_plateaus",
-    "fit_log_law",
-    "fit_power_law",
-    "growth_times",
-    "head_alignment",
-    "key_query_conserved",
-    "learned_strengths",
-    "match_plateaus",
-    "merged_conserved",
-    "model_matrix",
-    "nearest_predictor",
-    "network_conserved",
-    "population_distance",
-    "population_sensitivity",
-    "value_key_conserved",
-]
+    "Drop", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay", "NearestPredictor", "Plateau",
+    "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare", "conserved", "contributions",
+    "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_log_law",
+    "fit_power_law", "growth_times", "head_alignment", "key_query_conserved", "learned_strengths", "match_plateaus",
+    "merged_conserved", "model_matrix", "nearest_predictor", "network_conserved", "population_distance",
+    "population_sensitivity", "value_key_conserved",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

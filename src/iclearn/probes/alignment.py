@@ -17,11 +17,15 @@ _SPECTATOR = 1e-12  # of the largest: directions of weights smaller than this me
 
 @dataclass(frozen=True)
 class HeadAlignment:
-    """Cosines of the keys and queries of each head with the eigenvectors of Λ (in decreasing order of eigenvalue).
+    """Cosines of the keys and queries of each head with the eigenvectors of Λ; see `head_alignment`.
 
-    `strength` is |v_h| σ_r with σ_r the singular values of Σ_r k_r q_rᵀ, in decreasing order; `key` and `query` belong
-    to its singular vectors. For rank 1 these are the key and query themselves. For higher rank the single k_r and q_r
-    mean nothing: any invertible mixing of them gives the same head.
+    They are those of the singular vectors of Σ_r k_r q_rᵀ. For rank 1 these are the directions of key and query
+    themselves. For higher rank the single k_r and q_r mean nothing: any invertible mixing of them gives the same head.
+
+    Args:
+        strength: (record, head, rank) |v_h| σ_r, with σ_r the singular values of Σ_r k_r q_rᵀ in decreasing order.
+        key: (record, head, rank, dim) cosines of the left singular vectors, in decreasing order of eigenvalue.
+        query: (record, head, rank, dim) cosines of the right singular vectors.
     """
 
     strength: Float[np.ndarray, "record head rank"]
@@ -29,11 +33,31 @@ class HeadAlignment:
     query: Float[np.ndarray, "record head rank dim"]
 
 
+def _in_eigenbasis(source: Any, covariance: Any, key: Any, query: Any) -> tuple[SeparateWeights, np.ndarray]:
+    """The separate weights over records, and the eigenvectors of Λ as columns, which must have their dimension."""
+    weights, (_, vectors) = separate_weights(source, key, query), eigenbasis(covariance_of(source, covariance))
+    if weights.key.shape[-1] != vectors.shape[0]:
+        raise IclearnError(f"weights of dim {weights.key.shape[-1]} do not fit a covariance of dim {vectors.shape[0]}")
+    return weights, vectors
+
+
 def head_alignment(source: Any, covariance: Any = None, *, key: Any = None, query: Any = None) -> HeadAlignment:
-    """Alignment at every record of a Trace, or of arrays (`source` being the values)."""
-    weights = separate_weights(source, key, query)
-    _, vectors = eigenbasis(covariance_of(source, covariance))
-    _fits(weights, vectors)
+    """How the keys and queries of each head lie to the eigenvectors of Λ, at every record.
+
+    Args:
+        source: a Trace of a separate-weights model, or the values ([record,] head).
+        covariance: (dim, dim) Λ (default: the Trace's).
+        key, query: ([record,] head, rank, dim), where `source` are the values.
+
+    Returns:
+        The cosines, and the strength of each pair.
+
+    >>> pair = np.array([[[0.0, 2.0]]])
+    >>> found = head_alignment(np.array([3.0]), np.diag([0.4, 0.6]), key=pair, query=pair)
+    >>> found.strength.ravel().tolist(), found.key.ravel().tolist()
+    ([12.0], [1.0, 0.0])
+    """
+    weights, vectors = _in_eigenbasis(source, covariance, key, query)
     products = np.einsum("thri,thrj->thij", weights.key, weights.query)
     left, singular, right = np.linalg.svd(products)
     rank = min(weights.key.shape[2], vectors.shape[0])
@@ -46,25 +70,38 @@ def head_alignment(source: Any, covariance: Any = None, *, key: Any = None, quer
     return HeadAlignment(strength, np.where(present, keys * signs, 0.0), np.where(present, queries * signs, 0.0))
 
 
-def _fits(weights: SeparateWeights, vectors: np.ndarray) -> None:
-    if weights.key.shape[-1] != vectors.shape[0]:
-        raise IclearnError(f"weights of dim {weights.key.shape[-1]} do not fit a covariance of dim {vectors.shape[0]}")
-
-
 def contributions(
     source: Any, covariance: Any = None, *, key: Any = None, query: Any = None
 ) -> Float[np.ndarray, "record head dim"]:
-    """What head h adds along eigenvector d: e_dᵀ (v_h Σ_r k_r q_rᵀ) e_d. Heads sum to the diagonal of W."""
-    weights = separate_weights(source, key, query)
-    _, vectors = eigenbasis(covariance_of(source, covariance))
-    _fits(weights, vectors)
+    """What head h adds along eigenvector d: e_dᵀ (v_h Σ_r k_r q_rᵀ) e_d. Their sum over heads is the diagonal of W.
+
+    Args:
+        source, covariance, key, query: see `head_alignment`.
+
+    Returns:
+        (record, head, dim), in decreasing order of eigenvalue.
+
+    >>> pair = np.array([[[0.0, 2.0]]])
+    >>> contributions(np.array([3.0]), np.diag([0.4, 0.6]), key=pair, query=pair).tolist()
+    [[[12.0, 0.0]]]
+    """
+    weights, vectors = _in_eigenbasis(source, covariance, key, query)
     return np.einsum("th,thrd,thrd->thd", weights.value, weights.key @ vectors, weights.query @ vectors)
 
 
 def learned_strengths(eigenvalues: Any, context_len: int, *, gain: float = 1.0) -> Float[np.ndarray, " dim"]:
-    """What Σ_h v_h k_h q_hᵀ is along a learned eigenvector: 1 / (gain λ_d (1 + (1 + tr Λ/λ_d)/N)) (zhang2025, eq. 16).
+    """What Σ_h v_h k_h q_hᵀ is along a learned eigenvector: 1 / (gain λ_d (1 + (1 + tr Λ/λ_d)/N)) (zhang2025, (16)).
 
-    `gain`: how many times β̂ the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
+    Args:
+        eigenvalues: (dim) of Λ.
+        context_len: N.
+        gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
+
+    Returns:
+        (dim), in the order of `eigenvalues`.
+
+    >>> learned_strengths([1.0, 1.0], 3).tolist()
+    [0.5, 0.5]
     """
     values = finite("the eigenvalues", eigenvalues, 1)
     return 1 / (gain * (values + (values + values.sum()) / context_len))
@@ -72,7 +109,7 @@ def learned_strengths(eigenvalues: Any, context_len: int, *, gain: float = 1.0) 
 
 @dataclass(frozen=True)
 class Growth:
-    """One eigenvector being learned.
+    """One eigenvector being learned; see `assign_heads`.
 
     Args:
         eigenvector: its index in decreasing order of eigenvalue.
@@ -96,9 +133,13 @@ class Growth:
 
 @dataclass(frozen=True)
 class HeadAssignment:
-    """Every learned eigenvector with the head that learned it, in the order of time.
+    """Every learned eigenvector with the head that learned it; see `assign_heads`.
 
-    `num_heads` and `rank` are the model's; `start` is the time of the first record.
+    Args:
+        growths: in the order of time.
+        num_heads: of the model.
+        rank: of the model.
+        start: time of the first record.
     """
 
     growths: tuple[Growth, ...]
@@ -118,6 +159,7 @@ class HeadAssignment:
 
     @property
     def heads(self) -> Int[np.ndarray, " growth"]:
+        """(growth) the head of each growth."""
         return np.array([g.head for g in self.growths], dtype=int)
 
     @property
@@ -126,11 +168,14 @@ class HeadAssignment:
         return tuple(m for m, g in enumerate(self.growths) if g.kind == "new head")
 
     def waits(self, time_scales: Any) -> Float[np.ndarray, " growth"]:
-        """Time from each growth to the next (from the start to the first), in the time scale of the level left.
+        """The time from each growth to the next (from the start to the first), in the time scale of the level left.
 
         Args:
-            time_scales: τ/(gain · λ_{m+1}²) of every level, as `match_plateaus` takes them: what it reads off the loss,
-                here read off the weights.
+            time_scales: (level) τ/(gain · λ_{m+1}²) of every level, as `match_plateaus` takes them; it reads from the
+                loss what this reads from the weights.
+
+        Returns:
+            (growth) the waits.
         """
         scales = finite("the time scales", time_scales, 1)
         if scales.size < len(self.growths):
@@ -139,23 +184,26 @@ class HeadAssignment:
 
 
 def assign_heads(
-    source: Any,
-    learned: Any,
-    covariance: Any = None,
-    *,
-    key: Any = None,
-    query: Any = None,
-    time: Any = None,
+    source: Any, learned: Any, covariance: Any = None, *, key: Any = None, query: Any = None, time: Any = None
 ) -> HeadAssignment:
     """Which head learned which eigenvector, in the order of time, and whether as a new head or as a new pair.
 
     Args:
         source: a Trace of a separate-weights model with records over training, or an array of values (record, head).
-        learned: W along each eigenvector once it is learned, largest eigenvalue first; see `learned_strengths`. Those
-            that reach half of it count.
-        covariance: Λ (default: the Trace's).
-        key, query: arrays (record, head, rank, dim), where `source` is an array.
-        time: of the records (default: a Trace's own, or 0, 1, …).
+        learned: (dim) W along each eigenvector once it is learned, largest eigenvalue first; see `learned_strengths`.
+            Those that reach half of it count.
+        covariance: (dim, dim) Λ (default: the Trace's).
+        key, query: (record, head, rank, dim), where `source` is an array.
+        time: (record) of the records (default: a Trace's own, or 0, 1, …).
+
+    Returns:
+        The growths in the order of time.
+
+    >>> size = np.linspace(0.1, 1.0, 10)[:, None]
+    >>> pair = size[:, :, None, None] * np.array([1.0, 0.0])
+    >>> found = assign_heads(size, [1.0, 1.0], np.diag([0.6, 0.4]), key=pair, query=pair)
+    >>> [(g.eigenvector, g.head, g.kind) for g in found.growths]
+    [(0, 0, 'new head')]
     """
     weights = separate_weights(source, key, query)
     covariance = covariance_of(source, covariance)
@@ -175,23 +223,21 @@ def assign_heads(
         cosines = np.minimum(np.abs(aligned.key[-1, head, :, d]), np.abs(aligned.query[-1, head, :, d]))
         moments = [float(growth_times(progress[:, d], time=times, fraction=share)) for share in (0.1, 0.9)]
         early, late = np.interp(np.array(moments), times, np.abs(weights.value[:, head])).tolist()
-        growths.append(
-            Growth(
-                eigenvector=d,
-                time=float(halves[d]),
-                head=head,
-                share=float(parts[-1, head, d] / parts[-1, :, d].sum()),
-                cosine=float(cosines.max()),
-                kind="new pair" if head in grown else "new head",
-                value_ratio=early / late,
-            )
-        )
+        share = float(parts[-1, head, d] / parts[-1, :, d].sum())
+        kind = "new pair" if head in grown else "new head"
+        growths.append(Growth(d, float(halves[d]), head, share, float(cosines.max()), kind, early / late))
         grown.add(head)
     return HeadAssignment(tuple(growths), parts.shape[1], weights.key.shape[2], float(times[0]))
 
 
 def effective_rank(matrices: Any) -> Float[np.ndarray, " *record"]:
-    """exp of the entropy of the singular values divided by their sum (Roy and Vetterli, 2007); 0 for a zero matrix.
+    """exp of the entropy of the singular values divided by their sum (Roy and Vetterli, 2007).
+
+    Args:
+        matrices: ([record,] row, column).
+
+    Returns:
+        ([record]) the effective rank; 0 for a zero matrix.
 
     >>> round(float(effective_rank(np.diag([1.0, 1.0, 1.0, 0.0]))), 6)
     3.0

@@ -16,13 +16,16 @@ from .reading import finite, loss_curve, record_times
 def growth_times(
     values: Any, *, time: Any = None, fraction: float = 0.5, target: Any = None
 ) -> Float[np.ndarray, " *series"]:
-    """First times at which |values| reach a fraction of their final size, straight between records.
+    """The first times at which |values| reach a fraction of their final size, interpolated linearly between records.
 
     Args:
-        values: (record, …): value weights, or anything else that grows; NaN is returned for what never gets there.
-        time: of the records (default: 0, 1, …).
-        fraction: of the target.
-        target: final sizes (default: |values| at the last record).
+        values: (record, …) value weights, or anything else that grows.
+        time: (record) of the records (default: 0, 1, …).
+        fraction: of the target, above 0 and at most 1.
+        target: (…) final sizes (default: |values| at the last record).
+
+    Returns:
+        (…) the times; NaN for what never gets there.
 
     >>> growth_times(np.array([0.0, 1.0, 4.0, 4.0]))
     array(1.33333333)
@@ -34,11 +37,10 @@ def growth_times(
         raise IclearnError(f"the fraction must be above 0 and at most 1, not {fraction}")
     times = record_times(None, series.shape[0], time)
     goal = fraction * np.broadcast_to(np.abs(series[-1] if target is None else target), series.shape[1:])
-    there = series >= goal
+    there = series >= goal  # unlike `core.crossing.first_below`, which takes one curve, equality counts
     first = there.argmax(0)
     before = np.maximum(first - 1, 0)
-    low = np.take_along_axis(series, before[None], 0)[0]
-    high = np.take_along_axis(series, first[None], 0)[0]
+    low, high = (np.take_along_axis(series, at[None], 0)[0] for at in (before, first))
     share = np.where(first > 0, (goal - low) / np.where(high > low, high - low, 1.0), 1.0)
     return np.where(there.any(0), times[before] + share * (times[first] - times[before]), np.nan)
 
@@ -46,13 +48,19 @@ def growth_times(
 def escape_time(
     loss: Any, *, time: Any = None, start: float | None = None, end: float | None = None, fraction: float = 0.5
 ) -> float:
-    """First time at which the loss has gone a fraction of the way from `start` to `end`; NaN if it never has.
+    """The first time at which the loss has gone a fraction of the way from one level to another.
 
     Args:
-        loss: an array or a Trace.
-        time: of each point (default: a Trace's own, or 0, 1, …).
+        loss: (point) an array, or a Trace.
+        time: (point) of each point (default: a Trace's own, or 0, 1, …).
         start, end: levels (default: the first and the last loss). For one drop of several give its two levels.
         fraction: half by default: the middle of the drop.
+
+    Returns:
+        The time; NaN if the loss never gets there.
+
+    >>> escape_time([4.0, 4.0, 3.0, 0.0], start=4.0, end=2.0, fraction=0.5)
+    2.0
     """
     curve, times = loss_curve(loss, time)
     top = float(curve[0]) if start is None else start
@@ -63,7 +71,19 @@ def escape_time(
 
 
 def drop_times(loss: Any, *, time: Any = None) -> Float[np.ndarray, " drop"]:
-    """Middles of the drops that `find_plateaus` finds."""
+    """The middles of the drops that `find_plateaus` finds.
+
+    Args:
+        loss: (point) an array, or a Trace.
+        time: (point) of each point (default: a Trace's own, or 0, 1, …).
+
+    Returns:
+        (drop) the times.
+
+    >>> steps = np.arange(4000.0)
+    >>> drop_times(1 / (1 + np.exp((steps - 2000) / 20))).round()
+    array([2000.])
+    """
     return find_plateaus(loss, time=time).drop_times
 
 
@@ -71,8 +91,16 @@ def drop_times(loss: Any, *, time: Any = None) -> Float[np.ndarray, " drop"]:
 class LawFit:
     """A straight line fitted by least squares, with the standard errors of its coefficients.
 
-    For a power law y = prefactor · x^slope the line is ln y = intercept + slope · ln x; for a logarithmic law
-    y = intercept + slope · ln x. `residual` is the root mean square distance to the line, over the degrees of freedom.
+    See `fit_power_law`, where the line is ln y = intercept + slope · ln x, and `fit_log_law`, where it is
+    y = intercept + slope · ln x.
+
+    Args:
+        slope: of the line.
+        slope_error: its standard error.
+        intercept: of the line.
+        intercept_error: its standard error.
+        residual: root mean square distance to the line, over the degrees of freedom.
+        num_points: how many points were fitted.
     """
 
     slope: float
@@ -84,7 +112,7 @@ class LawFit:
 
     @property
     def prefactor(self) -> float:
-        """Of a power law."""
+        """Of a power law y = prefactor · x^slope: e^intercept."""
         return float(np.exp(self.intercept))
 
 
@@ -96,18 +124,19 @@ def _line(x: np.ndarray, y: np.ndarray, name: str) -> LawFit:
     slope = float(np.sum((x - center) * (y - y.mean()))) / spread
     intercept = float(y.mean() - slope * center)
     variance = float(np.sum((y - intercept - slope * x) ** 2)) / (x.size - 2)
-    return LawFit(
-        slope=slope,
-        slope_error=(variance / spread) ** 0.5,
-        intercept=intercept,
-        intercept_error=(variance * (1 / x.size + center**2 / spread)) ** 0.5,
-        residual=variance**0.5,
-        num_points=x.size,
-    )
+    intercept_error = (variance * (1 / x.size + center**2 / spread)) ** 0.5
+    return LawFit(slope, (variance / spread) ** 0.5, intercept, intercept_error, variance**0.5, x.size)
 
 
 def fit_power_law(x: Any, y: Any) -> LawFit:
-    """y = prefactor · x^slope, by least squares in the logarithms.
+    """Fit y = prefactor · x^slope, by least squares in the logarithms.
+
+    Args:
+        x: (point) positive.
+        y: (point) positive.
+
+    Returns:
+        The fit.
 
     >>> law = fit_power_law([1.0, 2.0, 4.0], [3.0, 12.0, 48.0])
     >>> round(law.slope, 6), round(law.prefactor, 6)
@@ -120,7 +149,18 @@ def fit_power_law(x: Any, y: Any) -> LawFit:
 
 
 def fit_log_law(x: Any, y: Any) -> LawFit:
-    """y = intercept + slope · ln x, by least squares."""
+    """Fit y = intercept + slope · ln x, by least squares.
+
+    Args:
+        x: (point) positive.
+        y: (point).
+
+    Returns:
+        The fit.
+
+    >>> round(fit_log_law([1.0, np.e, np.e**2], [1.0, 3.0, 5.0]).slope, 6)
+    2.0
+    """
     xs, ys = finite("x of a logarithmic law", x, 1), finite("y of a logarithmic law", y, 1)
     if (xs <= 0).any():
         raise IclearnError("a logarithmic law needs positive x")

@@ -15,30 +15,37 @@ from .similarity import population_distance
 
 @dataclass(frozen=True)
 class NearestPredictor:
-    """`distance` is the root mean square prediction difference to every candidate; `nearest` the index of the least."""
+    """How far a model is from each candidate at every record; see `nearest_predictor`.
+
+    Args:
+        distance: (record, candidate) root mean square difference of the predictions.
+        nearest: (record) index of the least.
+    """
 
     distance: Float[np.ndarray, "record candidate"]
     nearest: Int[np.ndarray, " record"]
 
 
 def nearest_predictor(
-    source: Any,
-    candidates: Any,
-    context_len: int,
-    covariance: Any = None,
-    *,
-    gain: float = 1.0,
-    noise: float = 0.0,
+    source: Any, candidates: Any, context_len: int, covariance: Any = None, *, gain: float = 1.0, noise: float = 0.0
 ) -> NearestPredictor:
-    """Distance of the model at every record to each candidate, exactly, over all prompts.
+    """The distance of the model at every record to each candidate, exactly, over all prompts.
 
     Args:
         source: a Trace of a model linear in the cubic features, or matrices (record, dim, dim).
         candidates: (candidate, dim, dim), each W of a predictor ŷ = β̂ᵀ W x_q with β̂ = (1/N) Σ y x.
         context_len: N.
-        covariance: Λ (default: the Trace's).
+        covariance: (dim, dim) Λ (default: the Trace's).
         gain: how many times β̂ the model of `source` sees: N for the unnormalized sum over tokens, 1 for 1/N.
         noise: variance of the noise on the context labels.
+
+    Returns:
+        The distances, √E(ŷ_a − ŷ_b)² of `population_distance`, and the nearest candidate.
+
+    >>> over_training = np.array([np.diag([0.9, 0.0]), np.diag([1.0, 0.8])])
+    >>> pcr = [np.zeros((2, 2)), np.diag([1.0, 0.0]), np.eye(2)]
+    >>> nearest_predictor(over_training, pcr, 31, np.diag([0.6, 0.4])).nearest
+    array([1, 2])
     """
     matrices = effective_matrices(source, gain=gain)
     choices = finite("the candidates", candidates, 3)

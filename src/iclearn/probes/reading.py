@@ -13,7 +13,16 @@ from ..core.trace import Trace
 
 
 def finite(name: str, values: Any, ndim: int | None = None) -> np.ndarray:
-    """`values` as a float64 array without NaN or infinity, of `ndim` axes where given."""
+    """`values` as a float64 array without NaN or infinity; anything else is refused with `IclearnError`.
+
+    Args:
+        name: of the values, for the message.
+        values: an array, or what numpy can make one of.
+        ndim: the number of axes it must have (None: any).
+
+    Returns:
+        The array.
+    """
     array = np.asarray(values, dtype=float)
     if ndim is not None and array.ndim != ndim:
         raise IclearnError(f"{name} must have {ndim} axes, not shape {array.shape}")
@@ -25,7 +34,18 @@ def finite(name: str, values: Any, ndim: int | None = None) -> np.ndarray:
 
 
 def loss_curve(loss: Any, time: Any = None) -> tuple[Float[np.ndarray, " step"], Float[np.ndarray, " step"]]:
-    """The loss and its times: of a Trace (t/τ where it has it, else steps), or of arrays (times default to 0, 1, …)."""
+    """A loss curve and its times, checked.
+
+    Args:
+        loss: (point) an array, or a Trace.
+        time: (point) increasing times (default: a Trace's t/τ where it has it, else its steps; for arrays 0, 1, …).
+
+    Returns:
+        The loss and the times, each (point).
+
+    >>> loss_curve([2.0, 1.0])
+    (array([2., 1.]), array([0., 1.]))
+    """
     if isinstance(loss, Trace):
         if time is None:
             time = loss.data["time"].values if "time" in loss.data else loss.data["step"].values
@@ -43,26 +63,31 @@ def loss_curve(loss: Any, time: Any = None) -> tuple[Float[np.ndarray, " step"],
 
 @dataclass(frozen=True)
 class SeparateWeights:
-    """Values, keys and queries of a separate-weights model with one output, over records, without the zero blocks."""
+    """Weights of a separate-weights model with one output, over records, without the zero blocks.
+
+    Args:
+        value: (record, head) v_h.
+        key: (record, head, rank, dim) k_{h,r}.
+        query: (record, head, rank, dim) q_{h,r}.
+    """
 
     value: Float[np.ndarray, "record head"]
     key: Float[np.ndarray, "record head rank dim"]
     query: Float[np.ndarray, "record head rank dim"]
 
     def matrices(self) -> Float[np.ndarray, "record dim dim"]:
-        """Σ_h v_h Σ_r k_{h,r} q_{h,r}ᵀ at every record: ŷ = βᵀ W x_q."""
+        """W = Σ_h v_h Σ_r k_{h,r} q_{h,r}ᵀ at every record (record, dim, dim): ŷ = βᵀ W x_q."""
         return np.einsum("th,thri,thrj->tij", self.value, self.key, self.query, optimize=True)
 
 
 def _records(source: Trace, *names: str) -> list[np.ndarray]:
-    missing = [name for name in names if f"weight_{name}" not in source.data]
-    if missing:
-        found = sorted(str(n).removeprefix("weight_") for n in source.data if str(n).startswith("weight_"))
+    found = source.weight_paths()
+    if missing := [name for name in names if name not in found]:
         raise IclearnError(
-            f"this run recorded no weights {', '.join(missing)}; it has {', '.join(found) or 'none'}: "
+            f"this run recorded no weights {', '.join(missing)}; it has {', '.join(sorted(found)) or 'none'}: "
             "choose a run of a model that has them, with record.weights > 0"
         )
-    return [finite(f"weight_{name}", source.data[f"weight_{name}"].values) for name in names]
+    return [finite(f"weight_{name}", found[name]) for name in names]
 
 
 def _one_label(value: np.ndarray, dim: int) -> np.ndarray:
@@ -76,7 +101,16 @@ def _one_label(value: np.ndarray, dim: int) -> np.ndarray:
 
 
 def separate_weights(source: Any, key: Any = None, query: Any = None) -> SeparateWeights:
-    """Separate weights of a Trace, or of arrays `value` (…head), `key` and `query` (…head, rank, dim)."""
+    """Separate weights over records, from a Trace or from arrays.
+
+    Args:
+        source: a Trace, `SeparateWeights` (returned as they are), or the values ([record,] head).
+        key: ([record,] head, rank, dim), where `source` are the values.
+        query: ([record,] head, rank, dim), where `source` are the values.
+
+    Returns:
+        The weights, with a record axis.
+    """
     if isinstance(source, Trace):
         value, key, query = _records(source, "value", "key", "query")
         dim = query.shape[-1]
@@ -97,11 +131,17 @@ def separate_weights(source: Any, key: Any = None, query: Any = None) -> Separat
 
 
 def effective_matrices(source: Any, *, gain: float = 1.0) -> Float[np.ndarray, "record dim dim"]:
-    """W with ŷ = β̂ᵀ W x_q at every record, of a Trace of any model that is linear in the cubic features.
+    """The matrix W with ŷ = β̂ᵀ W x_q at every record, of any model that is linear in the cubic features.
 
     Args:
-        source: a Trace, or an array (record, dim, dim) that is returned times `gain`.
+        source: a Trace, or an array ([record,] dim, dim) that is returned times `gain`.
         gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
+
+    Returns:
+        (record, dim, dim) W.
+
+    >>> effective_matrices(np.eye(2), gain=31.0)[0].tolist()
+    [[31.0, 0.0], [0.0, 31.0]]
     """
     if not isinstance(source, Trace):
         matrices = finite("the matrices", source)
@@ -123,7 +163,16 @@ def effective_matrices(source: Any, *, gain: float = 1.0) -> Float[np.ndarray, "
 
 
 def record_times(source: Any, count: int, time: Any = None) -> Float[np.ndarray, " record"]:
-    """Times of the records: given, or the Trace's record steps (in t/τ where the Trace has it), or 0, 1, …"""
+    """The times of records.
+
+    Args:
+        source: a Trace, or anything else.
+        count: the number of records.
+        time: (record) increasing times (default: a Trace's record steps, in t/τ where it has it; else 0, 1, …).
+
+    Returns:
+        (record) the times.
+    """
     if time is None and isinstance(source, Trace):
         steps = source.data["record"].values.astype(float)
         if "time" not in source.data or source.data["time"].size < 2:
@@ -141,7 +190,7 @@ def record_times(source: Any, count: int, time: Any = None) -> Float[np.ndarray,
 
 
 def covariance_of(source: Any, covariance: Any = None) -> Float[np.ndarray, "dim dim"]:
-    """Λ: given, or the one the Trace holds."""
+    """The covariance Λ of the inputs (dim, dim): the given one, or the one that the Trace `source` holds."""
     if covariance is None:
         if not isinstance(source, Trace) or "covariance" not in source.data:
             raise IclearnError("this probe needs the covariance of the inputs: pass covariance=")
@@ -153,6 +202,6 @@ def covariance_of(source: Any, covariance: Any = None) -> Float[np.ndarray, "dim
 
 
 def eigenbasis(covariance: Any) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
-    """Eigenvalues in decreasing order and the eigenvectors as columns in the same order."""
+    """Eigenvalues of Λ (dim) in decreasing order, and the eigenvectors (dim, dim) as columns in the same order."""
     values, vectors = np.linalg.eigh(finite("the covariance", covariance, 2))
     return values[::-1], vectors[:, ::-1]

@@ -21,7 +21,7 @@ Stay = Literal["long", "short", "undecided", "not reached"]
 
 @dataclass(frozen=True)
 class LevelStay:
-    """The time a curve spends near level m.
+    """The time a curve spends near level m; see `match_plateaus`.
 
     Args:
         index: m.
@@ -42,7 +42,7 @@ class LevelStay:
 
 @dataclass(frozen=True)
 class SaddleMatch:
-    """What `match_plateaus` found.
+    """Where a loss curve stays, and how it ends; see `match_plateaus`.
 
     Args:
         stays: one for every level that has a time scale, in order.
@@ -65,15 +65,29 @@ class SaddleMatch:
 
     @property
     def undecided(self) -> tuple[int, ...]:
+        """The levels at which the run ended before the stay was long."""
         return tuple(s.index for s in self.stays if s.stay == "undecided")
 
     @property
     def own_times(self) -> Float[np.ndarray, " level"]:
+        """(level) the time near each level, in its own time scale."""
         return np.array([s.own for s in self.stays])
 
 
 def time_between(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " step"], low: float, high: float) -> float:
-    """Time a curve, straight between its points, spends at losses between `low` and `high`."""
+    """The time a curve, straight between its points, spends at losses between two heights.
+
+    Args:
+        loss: (point) the curve.
+        time: (point) of each point.
+        low, high: the heights.
+
+    Returns:
+        The time.
+
+    >>> time_between(np.array([4.0, 0.0]), np.array([0.0, 1.0]), 1.0, 2.0)
+    0.25
+    """
     bottom, top = np.minimum(loss[:-1], loss[1:]), np.maximum(loss[:-1], loss[1:])
     height = top - bottom
     overlap = np.clip(np.minimum(top, high) - np.maximum(bottom, low), 0, None)
@@ -83,13 +97,13 @@ def time_between(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " ste
 
 
 def long_stay(first: float, gap: float, scale: float, levels: int, rank: int | None = None) -> float:
-    """The longest a plateau can be that no new head ends, in own time units: (1 + ln(t₀ v D)) / v.
+    """The longest a plateau can be that no new head ends, in own time units: (1 + ln(t₀ v D)) / v (our derivation).
 
     A new head starts from weights of the size v₀ of the initialization and needs a time 1/v₀, as on the first plateau:
     t₀ = 1/v₀. A new pair in a head that has grown to v meets a linear instability of rate v instead: it needs
     ln(v/a₀)/v, with a₀ ≥ v₀/(eD) the part of its initial weights along one of D directions, and one e-folding to spare
-    for unlucky ones. The value of a grown head follows from the first drop, whose size is v³/scale (zhang2025, eqs.
-    16-21): v = (gap · scale)^⅓. Four e-foldings are the least, what two drops take themselves: where even the first
+    for unlucky ones. The value of a grown head follows from the first drop, whose size is v³/scale by (16)-(21) of
+    zhang2025: v = (gap · scale)^⅓. The least is four e-foldings, what two drops take themselves: where even the first
     plateau is short, and for rank 1, where heads have no second pair.
 
     For D = 8 and init 5e-3 in the public code's conventions this is 15 to 17. The e-folding to spare and the exception
@@ -101,6 +115,12 @@ def long_stay(first: float, gap: float, scale: float, levels: int, rank: int | N
         scale: own time scale of the first level, τ/(gain · λ₁²), with time measured in units of τ.
         levels: D.
         rank: R, where it is known.
+
+    Returns:
+        The duration, in units of τ/(gain · λ²) of the plateau in question.
+
+    >>> round(long_stay(first=200.0, gap=0.19, scale=0.65, levels=8), 1)
+    15.4
     """
     value = (gap * scale) ** (1 / 3)
     pair = 0.0 if rank == 1 else 1 + np.log(max(first * value * levels, 1.0))
@@ -116,16 +136,19 @@ def match_plateaus(
     rank: int | None = None,
     threshold: float | None = None,
 ) -> SaddleMatch:
-    """How long a loss curve (an array or a Trace) stays near each saddle level, and where it ended.
+    """How long a loss curve stays near each saddle level of a theory, and where it ended.
 
     Args:
-        loss: the curve.
-        levels: L(M_0) > L(M_1) > … > L(M_D), the last being the minimum (zhang2025, eq. 19).
-        time_scales: τ/(gain · λ_{m+1}²) for m = 0 … D-1: the gain is 1 where the model sees β̂ = (1/N) Σ y x, and N
+        loss: (point) the curve, or a Trace.
+        levels: (D + 1) L(M_0) > L(M_1) > … > L(M_D), the last being the minimum (zhang2025, (19)).
+        time_scales: (D) τ/(gain · λ_{m+1}²) for m = 0 … D-1: the gain is 1 where the model sees β̂ = (1/N) Σ y x, and N
             where it sees the sum. In the units of `time`; the default threshold needs those to be t/τ.
-        time: of each point (default: a Trace's own t/τ, or 0, 1, …).
+        time: (point) of each point (default: a Trace's own t/τ, or 0, 1, …).
         rank: R of the model, where it is known: heads of rank 1 have no second pair to grow.
         threshold: own time units from which a stay is long; by default what `long_stay` derives from the first plateau.
+
+    Returns:
+        The stays, and how the run ended.
 
     >>> t = np.linspace(0, 200, 4001)
     >>> curve = 1.5 / (1 + np.exp(t - 80)) + 1 / (1 + np.exp(t - 150)) + 0.5 / (1 + np.exp(t - 151)) + 1
@@ -134,8 +157,7 @@ def match_plateaus(
     ((0, 1), True)
     """
     curve, times = loss_curve(loss, time)
-    heights = finite("the levels", levels, 1)
-    scales = finite("the time scales", time_scales, 1)
+    heights, scales = finite("the levels", levels, 1), finite("the time scales", time_scales, 1)
     if heights.size < 2 or not (np.diff(heights) < 0).all():
         raise IclearnError(f"levels must be at least two, each below the one before, not {heights.tolist()}")
     if scales.size != heights.size - 1 or not (scales > 0).all():
@@ -150,24 +172,20 @@ def match_plateaus(
     lowest = float(curve.min())
     if threshold is None:
         threshold = long_stay(near[0] / scales[0], gaps[0], scales[0], scales.size, rank)
-    ended = float(np.median(curve[-max(1, curve.size // 100) :]))
-    where = [m for m in range(heights.size) if lower[m] <= ended <= upper[m]]
     stays = []
     for m, spent in enumerate(near):
-        own = spent / float(scales[m])
-        left = lowest < lower[m]
+        own, left = spent / float(scales[m]), bool(lowest < lower[m])
+        stay: Stay = "undecided" if lowest <= upper[m] else "not reached"
         if own >= threshold:
-            stay: Stay = "long"
+            stay = "long"
         elif left:
             stay = "short"
-        else:
-            stay = "undecided" if lowest <= upper[m] else "not reached"
         stays.append(LevelStay(m, float(heights[m]), spent, own, left, stay))
-    last = heights.size - 1
-    stopped = where[0] if where else None
-    finished = stopped == last
+    ended = float(np.median(curve[-max(1, curve.size // 100) :]))
+    stopped = next((m for m in range(heights.size) if lower[m] <= ended <= upper[m]), None)
+    finished = stopped == heights.size - 1
     if finished:
-        words = f"finished: reached the last level {heights[last]:.6g}"
+        words = f"finished: reached the last level {heights[-1]:.6g}"
     elif stopped is None:
         place = "above the first level" if ended > upper[0] else "in a drop"
         words = f"unfinished: ended {place} at {ended:.6g}"

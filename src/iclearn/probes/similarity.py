@@ -27,12 +27,13 @@ from .reading import covariance_of, finite
 
 @dataclass(frozen=True)
 class Similarity:
-    """Two models over a set of prompts; every number has its standard error over prompts.
+    """How far two models are apart over a set of prompts; see `compare`.
 
     Args:
         prediction: root mean square of ŷ_a − ŷ_b.
         sensitivity: root mean square of ‖∂ŷ_a/∂x_q − ∂ŷ_b/∂x_q‖.
         cosine: mean over prompts of the cosine of the two sensitivities (NaN where one of them is zero everywhere).
+        prediction_error, sensitivity_error, cosine_error: their standard errors over prompts.
         num_prompts: how many prompts there were.
     """
 
@@ -83,7 +84,21 @@ def _root(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
 
 
 def compare(model_a: AbstractModel, model_b: AbstractModel, batch: Batch) -> Similarity:
-    """Distance between two models over the prompts of a batch (weighted as the batch weighs them)."""
+    """The distance between two models over the prompts of a batch, in prediction and in sensitivity to the query.
+
+    Args:
+        model_a, model_b: any two models.
+        batch: prompts, weighted as the batch weighs them.
+
+    Returns:
+        The distances, with standard errors over prompts.
+
+    >>> from iclearn.models.predictors import LeastSquares
+    >>> prompt = Prompt(jnp.ones((2, 3, 1)), jnp.ones((2, 3, 1)), jnp.ones((2, 1)), jnp.ones((2, 3), bool))
+    >>> batch = Batch(prompt, jnp.ones((2, 1)), jnp.full(2, 0.5))
+    >>> compare(LeastSquares(), LeastSquares(), batch).prediction
+    0.0
+    """
     return _summary(_per_prompt(model_a, model_b, batch), batch)
 
 
@@ -96,9 +111,7 @@ def compare_all(models: Sequence[AbstractModel], reference: AbstractModel, batch
 
 
 @eqx.filter_jit
-def _per_model(
-    stacked: AbstractModel, rest: AbstractModel, reference: AbstractModel, batch: Batch
-) -> tuple[Array, ...]:
+def _per_model(stacked: Any, rest: Any, reference: AbstractModel, batch: Batch) -> tuple[Array, ...]:
     return jax.lax.map(lambda arrays: _per_prompt(eqx.combine(arrays, rest), reference, batch), stacked)
 
 
@@ -116,7 +129,20 @@ def _summary(per_prompt: tuple[Array, ...], batch: Batch) -> Similarity:
 
 
 def model_matrix(model: AbstractFeatureModel, context_len: int) -> Float[np.ndarray, "dim dim"]:
-    """W with ŷ = β̂ᵀ W x_q, β̂ = (1/N) Σ y x, of a model with one output (blocks that must be zero taken as zero)."""
+    """The matrix W with ŷ = β̂ᵀ W x_q, β̂ = (1/N) Σ y x, of a model (blocks that must be zero are taken as zero).
+
+    Args:
+        model: linear in the cubic features, with one output.
+        context_len: N.
+
+    Returns:
+        (dim, dim) W.
+
+    >>> from iclearn import Attention
+    >>> weights = {"value": np.full((1, 1, 3), 2.0), "kq": np.ones((1, 2, 3))}
+    >>> model_matrix(Attention("merged", num_heads=1, normalize="context").rebuild(2, weights), 31).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
     coefficients = np.asarray(model.reduced().cubic_coefficients())  # type: ignore[attr-defined]
     features = model.feature_map
     if features is None:
@@ -128,7 +154,19 @@ def model_matrix(model: AbstractFeatureModel, context_len: int) -> Float[np.ndar
 
 
 def beta_moment(covariance: Any, context_len: int, *, noise: float = 0.0) -> Float[np.ndarray, "dim dim"]:
-    """E[β̂β̂ᵀ] = Λ² + (Λ + tr Λ) Λ/N + σ²Λ/N for task vectors w ~ N(0, I) and label noise of variance σ²."""
+    """E[β̂β̂ᵀ] = Λ² + (Λ + tr Λ) Λ/N + σ²Λ/N for task vectors w ~ N(0, I) and label noise of variance σ².
+
+    Args:
+        covariance: (dim, dim) Λ.
+        context_len: N.
+        noise: σ².
+
+    Returns:
+        (dim, dim) the expectation.
+
+    >>> beta_moment(np.eye(2), 4).tolist()
+    [[1.75, 0.0], [0.0, 1.75]]
+    """
     if context_len < 1 or noise < 0:
         raise IclearnError(f"context_len must be at least 1 and noise not negative, not {context_len} and {noise}")
     cov = covariance_of(None, covariance)
@@ -139,13 +177,21 @@ def beta_moment(covariance: Any, context_len: int, *, noise: float = 0.0) -> Flo
 def population_distance(
     matrix_a: Any, matrix_b: Any, covariance: Any, context_len: int, *, noise: float = 0.0
 ) -> Float[np.ndarray, " *record"]:
-    """E(ŷ_a − ŷ_b)² = tr(Δᵀ E[β̂β̂ᵀ] Δ Λ), exactly, over all prompts; leading axes of the matrices broadcast.
+    """The mean squared difference of two predictions, exactly, over all prompts: E(ŷ_a − ŷ_b)² = tr(Δᵀ E[β̂β̂ᵀ] Δ Λ).
+
+    Δ = W_a − W_b, and E[β̂β̂ᵀ] is `beta_moment`.
 
     Args:
-        matrix_a, matrix_b: (…, dim, dim) with ŷ = β̂ᵀ W x_q, β̂ = (1/N) Σ y x.
-        covariance: Λ of inputs and query.
+        matrix_a, matrix_b: (…, dim, dim) W with ŷ = β̂ᵀ W x_q, β̂ = (1/N) Σ y x; leading axes broadcast.
+        covariance: (dim, dim) Λ of inputs and query.
         context_len: N.
         noise: variance of the noise on the context labels.
+
+    Returns:
+        (…) the mean squared difference.
+
+    >>> float(population_distance(np.eye(2), np.zeros((2, 2)), np.eye(2), 4))
+    3.5
     """
     difference = finite("a matrix", matrix_a) - finite("a matrix", matrix_b)
     moment = beta_moment(covariance, context_len, noise=noise)
@@ -155,12 +201,22 @@ def population_distance(
 def population_sensitivity(
     matrix_a: Any, matrix_b: Any, covariance: Any, context_len: int, *, noise: float = 0.0
 ) -> tuple[Float[np.ndarray, " *record"], Float[np.ndarray, " *record"]]:
-    """E‖Wᵀ_aβ̂ − Wᵀ_bβ̂‖² and the cosine E[s_a·s_b]/√(E‖s_a‖² E‖s_b‖²) of the sensitivities s = Wᵀβ̂."""
+    """How far apart the sensitivities s = ∂ŷ/∂x_q = Wᵀβ̂ of two predictions are, exactly, over all prompts.
+
+    Args:
+        matrix_a, matrix_b, covariance, context_len, noise: see `population_distance`.
+
+    Returns:
+        (…) E‖s_a − s_b‖², and (…) the cosine E[s_a·s_b]/√(E‖s_a‖² E‖s_b‖²), NaN where one of them is zero.
+
+    >>> [float(part) for part in population_sensitivity(np.eye(2), 2 * np.eye(2), np.eye(2), 4)]
+    [3.5, 1.0]
+    """
     a, b = finite("a matrix", matrix_a), finite("a matrix", matrix_b)
     moment = beta_moment(covariance, context_len, noise=noise)
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return np.einsum("...ij,ik,...kj->...", left, moment, right)
+        return np.asarray(np.einsum("...ij,ik,...kj->...", left, moment, right))
 
     scale = np.sqrt(product(a, a) * product(b, b))
     cosine = np.where(scale > 0, product(a, b) / np.where(scale > 0, scale, 1.0), np.nan)

@@ -20,29 +20,35 @@ from .similarity import compare_all
 def similarity_over_training(
     models: Sequence[AbstractModel], records: Sequence[int] | np.ndarray, reference: AbstractModel, batch: Batch
 ) -> xr.Dataset:
-    """`compare` of every recorded model with the reference: prediction, sensitivity, cosine, each with its error.
+    """`compare` of every recorded model with a fixed one.
 
     Args:
         models: the model at each record, all of one shape (they share one compiled program).
-        records: the step of each.
+        records: (record) the step of each.
+        reference: the model to compare with.
+        batch: the prompts.
+
+    Returns:
+        An `xarray.Dataset` over ``record`` with the numbers of a `Similarity`: ``prediction``, ``sensitivity`` and
+        ``cosine``, each with its ``…_error``.
     """
     if len(models) != len(records):
         raise IclearnError(f"{len(models)} models were given for {len(records)} records")
     rows = [asdict(found) for found in compare_all(models, reference, batch)]
-    names = [name for name in rows[0] if name != "num_prompts"]
-    return xr.Dataset(
-        {name: ("record", np.array([row[name] for row in rows])) for name in names}, {"record": np.asarray(records)}
-    )
+    over = {name: ("record", np.array([row[name] for row in rows])) for name in rows[0] if name != "num_prompts"}
+    return xr.Dataset(over, {"record": np.asarray(records)})
 
 
 @dataclass(frozen=True)
 class RecoveredStep:
-    """What one head with a guess does, read as ŷ = w_q·x_q + (y-part): weights freed of their gauge.
+    """One head with a guess, read as a gradient step: numbers that do not depend on how p and Q share the function.
+
+    They stay the same under p → cp, Q → Q/c and Q → Q + r[−w_q; 1]ᵀ, which leave the head's prediction as it is.
 
     Args:
-        guess: w_q, the start in the query's slot.
-        start: −p_x/p_y, the start that the head subtracts from the labels.
-        step: η, the trace of p_y·Q[I; w_qᵀ]'s upper block over dim; p → cp, Q → Q/c, Q → Q + r[−w_q; 1]ᵀ leave it.
+        guess: (dim) w_q, the start in the query's slot.
+        start: (dim) −p_x/p_y, the start that the head subtracts from the labels.
+        step: η, the trace of the upper block of p_y·Q[I; w_qᵀ] divided by dim.
         spread: root mean square of what is left of that block without η·I, and of its last row: 0 for a plain step.
     """
 
@@ -53,7 +59,18 @@ class RecoveredStep:
 
 
 def recovered_step(p: Any, q: Any, guess: Any) -> RecoveredStep:
-    """The gradient step that the weights p (dim+1), Q (dim+1, dim+1) and w_q of one head come closest to.
+    """The gradient step that one head of linear self-attention comes closest to (xie2025).
+
+    The head adds pᵀ G Q [x_q; g] to its guess g = w_q·x_q, G the Gram matrix of the tokens [x; y]. One step of size η
+    from w_q has p = [−w_q; 1] and Q[I; w_qᵀ] = [ηI; 0].
+
+    Args:
+        p: (dim + 1) weights that read G.
+        q: (dim + 1, dim + 1) Q.
+        guess: (dim) w_q.
+
+    Returns:
+        The step, and how far the head is from it.
 
     >>> found = recovered_step([-4.0, 2.0], [[0.25, 0.0], [0.0, 0.0]], [2.0])
     >>> found.start, found.step, found.spread

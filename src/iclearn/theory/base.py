@@ -83,7 +83,13 @@ class AbstractTheory(ABC):
 
 
 def theory_of(recipe: Recipe) -> AbstractTheory | None:
-    """The first registered theory that covers a recipe; None if there is none.
+    """The first registered theory that covers a recipe.
+
+    Args:
+        recipe: the recipe.
+
+    Returns:
+        The theory; None if none covers the recipe.
 
     >>> from iclearn import LSA, LinearRegression
     >>> theory_of(Recipe(task=LinearRegression(dim=2), model=LSA())).name

@@ -1,4 +1,4 @@
-"""Too few heads: the spec's table, the reduction by symmetry, and a search that knows nothing of it."""
+"""Too few heads: a table of known values, the reduction by symmetry, and a search that knows nothing of it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("norm", "num_heads"), TABLE)
-def test_the_table_of_the_spec_to_all_digits(norm, num_heads):
+def test_the_table_to_all_digits(norm, num_heads):
     assert round(best_loss(Law.isotropic(10, 10, norm), num_heads).loss, 6) == TABLE[norm, num_heads]
 
 
 def written_span(law: Law, kappa: float, num_heads: int) -> np.ndarray:
-    """[−κw*; 1] and H−1 directions orthogonal to w*, as the spec writes it (Λ = I, no guess)."""
+    """[−κw*; 1] and H−1 directions orthogonal to w*, written out (Λ = I, no guess)."""
     beside = np.linalg.qr(np.column_stack([law.mean, np.eye(law.dim)]))[0][:, 1:num_heads]
     return np.column_stack([np.append(-kappa * law.mean, 1), np.vstack([beside, np.zeros(num_heads - 1)])])
 

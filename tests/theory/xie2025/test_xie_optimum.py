@@ -1,4 +1,4 @@
-"""Closed forms against the normal equations on exact moments, the spec's own expressions, and sampling."""
+"""Closed forms against the normal equations on exact moments, the expressions for special cases, and sampling."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_optimum_is_attained_by_the_least_number_of_heads(law, right):
 
 @given(st.integers(1, 30), st.integers(1, 60), st.floats(0, 10), st.floats(0, 10))
 @settings(deadline=None, max_examples=50)
-def test_white_inputs_and_prior_give_the_formulas_of_the_spec(dim, context, norm, guess_norm):
+def test_white_inputs_and_prior_give_the_short_formulas(dim, context, norm, guess_norm):
     law = Law.isotropic(dim, context, norm)
     direction = np.full(dim, dim**-0.5)
     distance = (norm - guess_norm) ** 2
@@ -64,7 +64,7 @@ def test_white_inputs_and_prior_give_the_formulas_of_the_spec(dim, context, norm
 
 @given(laws())
 @settings(deadline=None, max_examples=30)
-def test_any_covariance_gives_the_general_formula_of_the_spec(law):
+def test_any_covariance_gives_the_general_formula(law):
     law = Law(law.mean, law.context_len, law.inputs, law.prior)
     cov, prior, context = law.inputs, law.prior, law.context_len
     sandwich = (1 + 1 / context) * cov @ prior @ cov + np.trace(cov @ prior) * cov / context
@@ -75,7 +75,7 @@ def test_any_covariance_gives_the_general_formula_of_the_spec(law):
 
 @given(st.integers(1, 12), st.integers(1, 20), st.floats(0.01, 10), st.floats(0, 5))
 @settings(deadline=None, max_examples=50)
-def test_noise_gives_the_formula_of_the_spec(dim, context, noise, norm):
+def test_noise_gives_the_formula_with_a_two_by_two_inverse(dim, context, noise, norm):
     law = Law.isotropic(dim, context, norm, noise)
     c = np.array([dim, dim + noise])
     corner = dim**2 + 2 * dim / context
@@ -88,7 +88,7 @@ def test_noise_gives_the_formula_of_the_spec(dim, context, noise, norm):
     gap = norm**2 * (1 - c @ np.linalg.solve(gamma, c))
     step = dim * (dim + 1 + noise) / (context + dim + 1 + noise)
     assert optimum(law).step_loss == pytest.approx(step, rel=1e-12)
-    assert optimum(law).gap == pytest.approx(gap, rel=1e-9, abs=1e-12)  # the spec's form cancels
+    assert optimum(law).gap == pytest.approx(gap, rel=1e-9, abs=1e-12)  # the form with an inverse cancels
     assert gd_step(law, law.mean) == pytest.approx((context / (context + dim + 1 + noise), step), rel=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_the_closed_forms_are_what_sampling_gives(noise, seed):
     assert standard_errors_off(descended, draws.target, step.loss) < 4
 
 
-def test_the_map_of_the_optimum_is_the_one_of_the_spec():
+def test_the_map_of_the_optimum_is_the_one_written_out():
     law = Law.isotropic(3, 7, 2.0)
     guess = np.array([0.5, -0.2, 0.1])
     draws = sample(law, 50, 0)

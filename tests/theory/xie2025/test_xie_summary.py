@@ -10,7 +10,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.theory.xie2025 import Law, bayes_loss, summary
 
 
-def test_the_summary_is_json_and_holds_the_numbers_of_the_spec():
+def test_the_summary_is_json_and_holds_the_numbers():
     table = summary(10, 10, 3)
     assert json.loads(json.dumps(table, allow_nan=False)) == table
     assert [row["num_heads"] for row in table["heads"]] == list(range(1, 12))

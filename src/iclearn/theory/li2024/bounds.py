@@ -26,7 +26,13 @@ proved.
 
 
 def spectral_norm(matrix: Float[Array, "row col"]) -> Scalar:
-    """The largest singular value of a matrix (row, col).
+    """The largest singular value of a matrix, ‖A‖ in the bounds.
+
+    Args:
+        matrix: (row, col).
+
+    Returns:
+        The norm.
 
     >>> round(float(spectral_norm(jnp.array([[3.0, 0.0], [0.0, 4.0]]))), 6)
     4.0

@@ -113,7 +113,13 @@ def typical_effective_init(init: float, num_heads: int) -> float:
 
 
 def is_white(eigenvalues: Spectrum) -> bool:
-    """Whether all eigenvalues (dim) are equal (to rounding).
+    """Whether all eigenvalues are equal (to rounding), so that (10) holds.
+
+    Args:
+        eigenvalues: (dim) of Λ.
+
+    Returns:
+        Whether they are.
 
     >>> is_white([0.5, 0.5]), is_white([0.6, 0.4])
     (True, False)
