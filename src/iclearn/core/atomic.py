@@ -17,7 +17,13 @@ def _temporary(path: Path, ending: str) -> Path:
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """A temporary name of the same ending to write to; it becomes `path` when the block ends without an error.
+    """A temporary file that becomes `path` when the block ends without an error, and is removed otherwise.
+
+    Args:
+        path: the file to write; its folder is made if need be, and a file that is there already is replaced.
+
+    Yields:
+        A path beside it with the same ending, to write to.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "a.txt"
@@ -37,7 +43,14 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """As `new_file`, for a folder; one that is there already is replaced."""
+    """As `new_file`, for a folder, which the block makes itself; one that is there already is replaced.
+
+    Args:
+        path: the folder to write.
+
+    Yields:
+        A path beside it under which the block makes the folder.
+    """
     path = Path(path)
     temporary = _temporary(path, "")
     retired = temporary.with_suffix(".old")
@@ -52,7 +65,15 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file whole."""
+    """Write a text file whole (`new_file`).
+
+    Args:
+        path: the file.
+        text: what it shall hold.
+
+    Returns:
+        The path written.
+    """
     with new_file(path) as temporary:
         temporary.write_text(text)
     return Path(path)

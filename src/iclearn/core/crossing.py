@@ -8,15 +8,16 @@ import numpy as np
 
 
 def first_below(curve: Any, times: Any, height: Any, xp: Any = np) -> Any:
-    """The time at which a curve first falls below a height, interpolated linearly; NaN where it never does.
-
-    A curve that starts below it does so at its first time.
+    """The time at which a curve first falls below a height, interpolated linearly between its points.
 
     Args:
         curve: (point) the curve.
-        times: (point) when each point was.
+        times: (point) the time of each point.
         height: the height.
         xp: ``numpy``, or ``jax.numpy`` for arrays that may be traced.
+
+    Returns:
+        The time; the first one of a curve that starts below the height, and NaN for one that never falls below it.
 
     >>> float(first_below(np.array([4.0, 3.0, 1.0]), np.array([0.0, 1.0, 2.0]), 2.0))
     1.5

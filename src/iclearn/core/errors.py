@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 class IclearnError(ValueError):
-    """A request that cannot be carried out. The message is one line and is shown as it is."""
+    """A request that cannot be carried out. The message is one line and is shown to the user as it is.
+
+    >>> import iclearn as icl
+    >>> icl.LinearRegression(dim=0)
+    Traceback (most recent call last):
+    iclearn.core.errors.IclearnError: dim must be at least 1, not 0
+    """
 
 
 class MissingClosedForm(IclearnError):

@@ -1,7 +1,8 @@
 """Quadratic forms: the squared loss of a model that is linear in fixed features of the prompt.
 
-With coefficients T the loss is c − 2⟨b, T⟩ + ⟨T, M T⟩: the data enters through the moments c = E y², b = E[y φ] and
-M = E[φφᵀ] only. A form may keep M in a structure that makes it cheap.
+For a prediction ŷ = Tᵀφ of the features φ of a prompt with target y, the mean squared error is
+E(y − Tᵀφ)² = c − 2⟨b, T⟩ + ⟨T, M T⟩ with c = E y², b = E[φ y] and M = E[φφᵀ]: the data enters only through these
+moments. A form may keep M in a structure that makes it cheap.
 """
 
 from __future__ import annotations
@@ -25,10 +26,22 @@ TreeT = TypeVar("TreeT")
 
 @jax.custom_jvp
 def quadratic(t: Array, second: Array, cross: Array, constant: Array) -> Array:
-    """c + mean over outputs of T·(M T − 2 b), for symmetric M, differentiable in T.
+    """c + (1/outputs) ⟨T, M T − 2b⟩ for symmetric M, differentiable in T.
 
-    The derivative 2(M T − b) is written out so that one product M T serves the loss and its gradient. M, b and c
-    are data: no derivative flows to them.
+    The derivative (2/outputs)(M T − b) is written out so that one product M T serves the loss and its gradient. M, b
+    and c are data: no derivative flows to them.
+
+    Args:
+        t: (feature, output) T, the coefficients.
+        second: (feature, feature) M.
+        cross: (feature, output) b.
+        constant: () c.
+
+    Returns:
+        () the loss.
+
+    >>> float(quadratic(jnp.ones((2, 1)), jnp.eye(2), jnp.zeros((2, 1)), jnp.asarray(3.0)))
+    5.0
     """
     return constant + jnp.sum(t * (second @ t - 2 * cross)) / t.shape[1]
 
@@ -42,19 +55,40 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, A
 
 
 class AbstractForm(eqx.Module):
-    """A quadratic form of a model's coefficients: its loss."""
+    """The loss of a model as a quadratic form of its coefficients."""
 
     @abstractmethod
     def __call__(self, coefficients: Float[Array, "feature output"]) -> Float[Array, ""]:
-        """The loss, a mean over outputs."""
+        """The loss of these coefficients, a mean over outputs.
+
+        Args:
+            coefficients: (feature, output) T.
+
+        Returns:
+            () the loss.
+        """
 
     @abstractmethod
     def minimum(self) -> Any:
-        """The loss of the best coefficients, reachable or not by a model of few heads."""
+        """The loss of the best coefficients, whether or not a model of few heads can reach them.
+
+        Returns:
+            A number, or a traced scalar where the form is traced.
+        """
 
 
 class Moments(AbstractForm):
-    """Second moments of features and targets over a set of prompts. Additive: the moments of parts sum up."""
+    """Second moments of features and targets over a set of prompts; those of its parts add up to those of the whole.
+
+    Args:
+        second: (feature, feature) M = E[φφᵀ].
+        cross: (feature, output) b = E[φ y].
+        constant: () c, the mean over outputs of E[y²].
+
+    >>> form = Moments(2 * jnp.eye(2), jnp.ones((2, 1)), jnp.asarray(3.0))
+    >>> float(form(jnp.zeros((2, 1)))), float(form.minimum())
+    (3.0, 2.0)
+    """
 
     second: Float[Array, "feature feature"]
     cross: Float[Array, "feature output"]
@@ -64,7 +98,7 @@ class Moments(AbstractForm):
         return quadratic(coefficients, self.second, self.cross, self.constant)
 
     def minimum(self) -> Any:
-        """c − b M⁺ b."""
+        """c − ⟨b, M⁺ b⟩/outputs, at T = M⁺ b, where M⁺ leaves out eigenvalues of M that are zero to rounding."""
         xp = numpy_of(self.constant)
         second, cross = xp.asarray(self.second, float), xp.asarray(self.cross, float)
         values, vectors = xp.linalg.eigh(second)
@@ -74,12 +108,27 @@ class Moments(AbstractForm):
 
 
 def average(trees: Sequence[TreeT], dtype: Any) -> TreeT:
-    """The mean of arrays that lie alike in several trees, in this precision."""
+    """The mean of several pytrees of the same structure, leaf by leaf.
+
+    Args:
+        trees: the pytrees.
+        dtype: precision of the result.
+
+    Returns:
+        A pytree of the same structure.
+    """
     if len(trees) == 1:
         return jax.tree.map(lambda a: a.astype(dtype), trees[0])
     return jax.tree.map(lambda *parts: (functools.reduce(jnp.add, parts) / len(parts)).astype(dtype), *trees)
 
 
-def numpy_of(array: Array) -> Any:
-    """jax.numpy where the array is traced, numpy where it is a number: which compiles nothing."""
+def numpy_of(array: Any) -> Any:
+    """The module to compute with: ``jax.numpy`` where the array is traced, else ``numpy``, which compiles nothing.
+
+    Args:
+        array: any array of the computation.
+
+    Returns:
+        The module.
+    """
     return jnp if isinstance(array, Tracer) else np

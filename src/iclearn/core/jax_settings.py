@@ -6,44 +6,46 @@ Imported by every module that uses JAX, before the first array is made.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from .counters import counting
+
 CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
 
 
 def compile_cache_dir() -> Path | None:
-    """Where compiled programs are kept: `$ICLEARN_COMPILE_CACHE`, or the user's cache folder.
+    """Where compiled programs are kept: `$ICLEARN_COMPILE_CACHE`, or a folder in the user's cache folder.
 
-    None when the switch says ``off``, or when the user has configured JAX's own cache already.
+    Returns:
+        The folder, or None where the variable says ``off`` (or ``0``, ``no``, ``false``).
     """
     choice = os.environ.get(CACHE_SWITCH, "")
     if choice.lower() in {"off", "0", "no", "false"}:
         return None
-    if choice:
-        return Path(choice)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "iclearn" / "compiled"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(choice) if choice else base / "iclearn" / "compiled"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What iclearn has set in JAX.
+    """What is set in JAX; `configure` returns it.
 
     Args:
-        x64: double precision is on: plateaus are flat and initial weights as small as 1e-6; a float32 run is an
-            explicit choice in the Recipe.
-        matmul_precision: ``highest``: a GPU multiplies float32 matrices with ten bits of mantissa unless it is told
-            not to, and would round initial weights by 5e-4.
-        compile_cache: folder in which compiled programs are kept between runs (None: nowhere).
-        gpu_autotuning: False: our matrix products are tiny, and trying out kernels for them costs a GPU program most of
-            its time to compile. Read when the backend starts, with the first array.
+        x64: whether double precision is on. iclearn switches it on, because plateaus are flat and initial weights may
+            be as small as 1e-6; a run in float32 is a choice of its Recipe.
+        matmul_precision: JAX's default precision of matrix products. iclearn sets ``highest``, because a GPU otherwise
+            multiplies float32 matrices with ten bits of mantissa and rounds initial weights by 5e-4.
+        compile_cache: folder in which compiled programs are kept between runs (None: they are not kept).
+        gpu_autotuning: whether XLA tries out kernels for matrix products. iclearn switches it off, because the products
+            here are tiny and trying takes most of the time to compile. Read when the backend starts, with the first
+            array.
     """
 
     x64: bool
@@ -53,20 +55,17 @@ class Settings:
 
 
 def configure(
-    *,
-    x64: bool | None = None,
-    matmul_precision: str | None = None,
-    compile_cache: bool | str | Path | None = None,
+    *, x64: bool | None = None, matmul_precision: str | None = None, compile_cache: bool | str | Path | None = None
 ) -> Settings:
-    """Say what importing iclearn's numerical modules sets in JAX, and change it.
+    """Report what importing iclearn's numerical modules has set in JAX, and change it.
 
-    Called without arguments it only reports. A choice that the user made before importing iclearn stands, but for
-    double precision, which is always switched on.
+    Without arguments it changes nothing. A choice that the user made before importing iclearn stands, except for double
+    precision, which is always switched on.
 
     Args:
-        x64: switch double precision.
+        x64: whether to compute in double precision.
         matmul_precision: JAX's default precision of matrix products.
-        compile_cache: False: keep no compiled programs; True: in the usual place; or a folder.
+        compile_cache: where compiled programs are kept: a folder, True for the usual one, False for nowhere.
 
     Returns:
         The settings now in force.
@@ -74,10 +73,9 @@ def configure(
     >>> configure().x64
     True
     """
-    if x64 is not None:
-        jax.config.update("jax_enable_x64", x64)
-    if matmul_precision is not None:
-        jax.config.update("jax_default_matmul_precision", matmul_precision)
+    for name, choice in (("jax_enable_x64", x64), ("jax_default_matmul_precision", matmul_precision)):
+        if choice is not None:
+            jax.config.update(name, choice)
     if compile_cache is False:
         jax.config.update("jax_compilation_cache_dir", None)
     elif compile_cache is not None:
@@ -103,7 +101,7 @@ def _use_compile_cache(folder: Path | None) -> None:
 
 
 def _set_up() -> None:
-    """What importing this module does, once."""
+    """What importing this module sets in JAX."""
     jax.config.update("jax_enable_x64", True)
     if getattr(jax.config, "jax_default_matmul_precision", None) is None:
         jax.config.update("jax_default_matmul_precision", "highest")
@@ -118,10 +116,13 @@ _set_up()
 
 @contextmanager
 def small_work() -> Iterator[Any]:
-    """Where programs of many tiny steps run: the CPU, also where an accelerator is the default.
+    """Make the CPU the default device inside the block, also where an accelerator is the default outside.
 
-    One run of an exact engine is a chain of products of a few hundred numbers; a GPU takes longer to start each than a
-    CPU to finish it.
+    For programs of many tiny steps: one run of an exact engine is a chain of products of a few hundred numbers, and a
+    GPU takes longer to start each of them than a CPU to finish it.
+
+    Yields:
+        The device: the CPU, or JAX's default one where JAX has no CPU.
     """
     try:
         device = jax.local_devices(backend="cpu")[0]
@@ -133,33 +134,32 @@ def small_work() -> Iterator[Any]:
 
 @dataclass(eq=False)
 class CompileTime:
-    """Seconds spent compiling, how many programs were compiled, and how many came from the cache on disk."""
+    """What `compile_meter` measures.
+
+    Args:
+        seconds: time spent compiling.
+        programs: how many programs were compiled.
+        cache_hits: how many of them came from the cache on disk.
+    """
 
     seconds: float = 0.0
     programs: int = 0
     cache_hits: int = 0
 
 
-class _Meters(threading.local):
-    """The meters of one thread: runs side by side do not count each other's programs."""
-
-    def __init__(self) -> None:
-        self.open: list[CompileTime] = []
-
-
-_meters = _Meters()
+_meters: ContextVar[tuple[CompileTime, ...]] = ContextVar("meters", default=())
 
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/"):
-        for meter in _meters.open:
+        for meter in _meters.get():
             meter.seconds += duration_secs
             meter.programs += event.endswith("backend_compile_duration")
 
 
 def _on_event(event: str, **_: object) -> None:
     if event == "/jax/compilation_cache/cache_hits":
-        for meter in _meters.open:
+        for meter in _meters.get():
             meter.cache_hits += 1
 
 
@@ -167,18 +167,15 @@ jax.monitoring.register_event_duration_secs_listener(_on_duration)
 jax.monitoring.register_event_listener(_on_event)
 
 
-@contextmanager
-def compile_meter() -> Iterator[CompileTime]:
-    """Measure compilation inside the block.
+def compile_meter() -> AbstractContextManager[CompileTime]:
+    """Measure what this thread compiles inside the block.
+
+    Returns:
+        A context that gives a `CompileTime`, complete when the block ends.
 
     >>> with compile_meter() as spent:
     ...     _ = jax.jit(lambda x: x + 1)(1.0)
     >>> spent.programs >= 1
     True
     """
-    meter = CompileTime()
-    _meters.open.append(meter)
-    try:
-        yield meter
-    finally:
-        _meters.open.remove(meter)
+    return counting(_meters, CompileTime())

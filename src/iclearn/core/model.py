@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .errors import IclearnError
+from .checks import require
 from .prompt import Batch, FeatureBatch, Prompt
 from .spec import Spec
 from .task import AbstractTask
@@ -26,6 +26,13 @@ class AbstractModel(eqx.Module):
 
     `axes` names the axes of every weight array: the dimensions under which a Trace stores it. `prompt_type` is what
     `predict` reads. An in-context algorithm is a model too, with nothing to train.
+
+    >>> class MeanLabel(AbstractModel):
+    ...     def predict(self, prompt):
+    ...         return prompt.y.mean(0)
+    >>> context = jnp.array([[1.0], [2.0]])
+    >>> MeanLabel().predict(Prompt(context, context, jnp.ones(1), jnp.ones(2, bool)))
+    Array([1.5], dtype=float64)
     """
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -33,23 +40,53 @@ class AbstractModel(eqx.Module):
 
     @abstractmethod
     def predict(self, prompt: Any) -> Float[Array, " output"]:
-        """The answer to one prompt."""
+        """The answer to one prompt.
+
+        Args:
+            prompt: one prompt of `prompt_type`, without a batch axis.
+
+        Returns:
+            (output) the prediction of the query's label.
+        """
 
     def weights(self) -> dict[str, Array]:
-        """Name → weight array, the names of `axes`."""
+        """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}
 
 
 class AbstractModelSpec(Spec):
-    """Which model, how large, and how its weights begin: the ``model`` of a Recipe."""
+    """Which model, how large, and how its weights begin: the ``model`` of a Recipe.
+
+    >>> import iclearn as icl
+    >>> issubclass(icl.Attention, AbstractModelSpec) and issubclass(icl.LSA, AbstractModelSpec)
+    True
+    """
 
     @abstractmethod
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractModel:
-        """The model at initialization, drawn from the seed's ``init`` stream."""
+        """The model at initialization, drawn from the seed's ``init`` stream.
+
+        Args:
+            task: the task it is trained on, which gives the sizes.
+            init: scale and scheme of the weights.
+            seed: the root seed; may be traced.
+            dtype: precision of the weights.
+
+        Returns:
+            The model.
+        """
 
     @abstractmethod
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractModel:
-        """The model of this spec with these weight arrays, named as in its `axes`."""
+        """The model of this spec with given weights.
+
+        Args:
+            dim: dimension of the inputs.
+            weights: name → array, the names being those of the model's `axes`.
+
+        Returns:
+            The model.
+        """
 
     @property
     def reads_features(self) -> bool:
@@ -57,36 +94,57 @@ class AbstractModelSpec(Spec):
         return False
 
     def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractModel:
-        """The model with weights brought by the user, names and shapes checked."""
+        """The model with weights brought by the user, after a check of their names, shapes and values.
+
+        Args:
+            task: the task it is trained on.
+            arrays: name → weight array.
+            dtype: precision of the weights.
+
+        Returns:
+            The model.
+        """
         from .recipe import Init
 
         template = self.initial(task, Init(), 0, dtype)
         for name, weight in template.weights().items():
-            if name not in arrays:
-                raise IclearnError(f"weights of this model are {', '.join(template.axes)}; missing {name}")
-            given = np.asarray(arrays[name])
-            if given.shape != weight.shape:
-                raise IclearnError(
-                    f"weight {name} has shape {given.shape}, this model and task need {tuple(weight.shape)} "
-                    f"({', '.join(template.axes[name])})"
-                )
-            if not np.isfinite(given).all():
-                raise IclearnError(f"weight {name} holds NaN or infinite values")
+            require(name in arrays, f"weights of this model are {', '.join(template.axes)}; missing {name}")
+            given, axes = np.asarray(arrays[name]), ", ".join(template.axes[name])
+            wanted = f"this model and task need {tuple(weight.shape)} ({axes})"
+            require(given.shape == weight.shape, f"weight {name} has shape {given.shape}, {wanted}")
+            require(np.isfinite(given).all(), f"weight {name} holds NaN or infinite values")
         return self.rebuild(task.dim, {name: np.asarray(arrays[name], dtype) for name in template.axes})
 
 
-def check_weight_names(axes: Iterable[str], weights: Mapping[str, Any], name: str) -> None:
-    """Refuse weights that lack an array of the model."""
-    if missing := [n for n in axes if n not in weights]:
-        raise IclearnError(f"weights of {name} are {', '.join(axes)}; missing {', '.join(missing)}")
+def checked_weights(axes: Iterable[str], weights: Mapping[str, Any], name: str) -> dict[str, Array]:
+    """The weights of a model as JAX arrays; weights that lack one are refused.
+
+    Args:
+        axes: the names that are needed.
+        weights: name → array; other names are left out.
+        name: the model, for the message.
+
+    Returns:
+        Name → array, in the order of `axes`.
+    """
+    missing = [n for n in axes if n not in weights]
+    require(not missing, f"weights of {name} are {', '.join(axes)}; missing {', '.join(missing)}")
+    return {n: jnp.asarray(weights[n]) for n in axes}
 
 
 def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch) -> Float[Array, ""]:
-    """Weighted mean over prompts of the squared error, a mean over outputs in the batch's unit."""
+    """The loss of a model on a batch: Σ_p weight_p · unit · (1/outputs) Σ_o (y_po − ŷ_po)².
+
+    Args:
+        model: the model; for a `FeatureBatch` one that has `coefficients`.
+        batch: prompts (or their features) with targets and weights.
+
+    Returns:
+        () the loss.
+    """
     if isinstance(batch, FeatureBatch):
-        if not hasattr(model, "coefficients"):
-            raise IclearnError(f"{type(model).__name__} cannot read ready-made features")
-        predictions, unit = batch.features @ model.coefficients(), 1.0
+        require(hasattr(model, "coefficients"), f"{type(model).__name__} cannot read ready-made features")
+        predictions, unit = batch.features @ model.coefficients(), 1.0  # type: ignore[attr-defined]
     else:
         predictions, unit = jax.vmap(model.predict)(batch.prompt), batch.unit
     return unit * jnp.sum(batch.weight * jnp.mean((batch.target - predictions) ** 2, -1))

@@ -12,9 +12,19 @@ from . import jax_settings as jax_settings
 
 
 class Prompt(eqx.Module):
-    """One prompt: context pairs and a query. `mask` says which context pairs are there (prefixes use it).
+    """One prompt: context pairs and a query.
 
     Functions take one prompt and are vmapped by the caller; a batch is the same object with a leading axis.
+
+    Args:
+        x: (context, dim) the inputs of the context.
+        y: (context, output) their labels.
+        query: (dim) the input whose label is asked for.
+        mask: (context) which pairs are there: a prefix of a prompt is the prompt with the later pairs masked out.
+
+    >>> prompt = full_prompt(jnp.ones((3, 2)), jnp.zeros((3, 1)), jnp.ones(2))
+    >>> prompt.tokens().shape, float(prompt.num_context())
+    ((4, 3), 3.0)
     """
 
     x: Float[Array, "*batch context dim"]
@@ -23,20 +33,31 @@ class Prompt(eqx.Module):
     mask: Bool[Array, "*batch context"]
 
     def tokens(self) -> Float[Array, "*batch tokens entry"]:
-        """[x; y] per context pair and [query; 0] last; absent pairs are zero."""
+        """The prompt as attention reads it.
+
+        Returns:
+            (context + 1, dim + output) one row [x; y] for each context pair (zeros where it is masked out), and
+            [query; 0] last.
+        """
         context = jnp.concatenate([self.x, self.y], -1) * self.mask[..., None]
         label = jnp.zeros((*self.query.shape[:-1], self.y.shape[-1]), self.query.dtype)
         last = jnp.concatenate([self.query, label], -1)[..., None, :]
         return jnp.concatenate([context, last], -2)
 
     def num_context(self) -> Float[Array, "*batch"]:
+        """How many context pairs there are, as a number of the precision of the prompt."""
         return self.mask.sum(-1).astype(self.query.dtype)
 
 
 class Document(eqx.Module):
     """One document of softmax regression: context words with their probabilities, and query words without.
 
-    `target` is positive and sums to one; a prediction is a probability for each query word.
+    A prediction is a probability for each query word.
+
+    Args:
+        context: (word, dim) embeddings of the words of the context.
+        target: (word) their probabilities, positive and summing to one.
+        query: (query_word, dim) embeddings of the words whose probabilities are asked for.
     """
 
     context: Float[Array, "*batch word dim"]
@@ -48,9 +69,13 @@ PromptT = TypeVar("PromptT", Prompt, Document)
 
 
 class Batch(eqx.Module, Generic[PromptT]):
-    """Prompts with their targets and weights; the weights sum to one over the batch they are a mean of.
+    """Prompts with their targets and weights. The loss is the weighted sum over prompts of their squared errors.
 
-    The loss of a prompt is `unit` times the mean over outputs of the squared error.
+    Args:
+        prompt: prompts with a leading axis.
+        target: (prompts, output) the labels of the queries.
+        weight: (prompts) weights that sum to one over the set of which the loss is the mean.
+        unit: factor on the mean over outputs of the squared error of a prompt.
     """
 
     prompt: PromptT
@@ -60,7 +85,13 @@ class Batch(eqx.Module, Generic[PromptT]):
 
 
 class FeatureBatch(eqx.Module):
-    """Like `Batch`, where only the features of each prompt are known (the public code's cubic features)."""
+    """As `Batch`, where only the features of each prompt are known (the public code's cubic features).
+
+    Args:
+        features: (prompts, feature) the features.
+        target: (prompts, output) the labels of the queries.
+        weight: (prompts) weights that sum to one over the set of which the loss is the mean.
+    """
 
     features: Float[Array, "prompts feature"]
     target: Float[Array, "prompts output"]
@@ -68,6 +99,33 @@ class FeatureBatch(eqx.Module):
 
 
 def full_prompt(
-    x: Float[Array, "*batch context dim"], y: Float[Array, "*batch context output"], query: Array
+    x: Float[Array, "*batch context dim"], y: Float[Array, "*batch context output"], query: Float[Array, "*batch dim"]
 ) -> Prompt:
+    """The prompt (or batch of prompts) with all of its context pairs; see `Prompt`.
+
+    Args:
+        x: (context, dim) the inputs of the context.
+        y: (context, output) their labels.
+        query: (dim) the input whose label is asked for.
+
+    Returns:
+        The prompt, with a mask that is true everywhere.
+    """
     return Prompt(x, y, query, jnp.ones(x.shape[:-1], bool))
+
+
+def prefix_prompt(
+    x: Float[Array, "prompts tokens dim"], y: Float[Array, "prompts tokens output"], context: Array | int
+) -> Prompt:
+    """Prompts cut after `context` pairs, the input of the next token being the query.
+
+    Args:
+        x: (prompts, tokens, dim) the inputs of all tokens, the last one never being a context pair.
+        y: (prompts, tokens, output) their labels.
+        context: how many pairs each prompt keeps; may be traced.
+
+    Returns:
+        A batch of prompts whose arrays have room for tokens − 1 pairs, of which the first `context` are there.
+    """
+    mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
+    return Prompt(x[:, :-1], y[:, :-1], x[:, context], mask)

@@ -12,13 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# Raised whenever the same recipe may give other numbers than before (a formula, a random stream, the order of a sum).
+# To be raised whenever a recipe may give other numbers than before (a formula, a random stream, the order of a sum).
 NUMERICS = 1
 _NUMERIC_PACKAGES = ("core", "tasks", "models", "engines", "theory")
 
-_PACKAGES = (
-    "iclearn", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "zarr", "matplotlib",
-)  # fmt: skip
+_PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "zarr", "matplotlib")
 
 
 def now() -> str:
@@ -27,67 +25,74 @@ def now() -> str:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of Python, of these packages (default: everything that makes or draws numbers), and of the numerics."""
+    """Versions of what makes or draws numbers.
+
+    Args:
+        packages: names of packages (default: all that iclearn computes and draws with).
+
+    Returns:
+        Name → version of iclearn, of Python, of the numerics (`numerics`) and of each package.
+    """
     from .. import __version__
 
     found = {"iclearn": __version__, "python": platform.python_version(), "numerics": numerics()}
-    for name in packages or _PACKAGES:
-        if name not in found:
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = "not installed"
-    return found
+    return found | {name: _version(name) for name in packages or _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 @lru_cache
 def processor() -> str:
     """The processor's name."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
 
 
 def hardware() -> dict[str, Any]:
-    """The machine, as the reproducibility card states it."""
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "system": platform.system(),
-    }
+    """The machine, as the reproducibility card states it: processor, cores, machine and system."""
+    machine = {"machine": platform.machine(), "system": platform.system()}
+    return {"processor": processor(), "cores": os.cpu_count(), **machine}
 
 
 def source_commit() -> str:
-    """The commit of the source tree, where the package runs from one."""
+    """The commit of the source tree, or ``installed package`` where the package does not run from one."""
+    command, here = ["git", "describe", "--always", "--dirty", "--abbrev=12"], Path(__file__).resolve().parent
     try:
-        asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).resolve().parent, capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
+        return subprocess.check_output(command, cwd=here, stderr=subprocess.DEVNULL, text=True, timeout=10).strip()
     except (OSError, subprocess.SubprocessError):
         return "installed package"
-    return asked.stdout.strip()
 
 
 @lru_cache
 def numerics() -> str:
-    """The version of the numerics and a hash of the code behind it: which code makes numbers in this process.
+    """Which code makes numbers in this process; it is kept with every result, so that older results are recognized.
 
-    Results that other code made are recognized by it and said to be so; results without one are version 0.
+    Returns:
+        The version of the numerics, and ten digits of a hash of the source of all packages that compute numbers.
     """
     root = Path(__file__).resolve().parents[1]
-    files = sorted(file for package in _NUMERIC_PACKAGES for file in (root / package).rglob("*.py"))
     sha = hashlib.sha256()
-    for file in files:
+    for file in sorted(file for package in _NUMERIC_PACKAGES for file in (root / package).rglob("*.py")):
         sha.update(f"{file.relative_to(root)}".encode() + file.read_bytes())
     return f"{NUMERICS}-{sha.hexdigest()[:10]}"
 
 
 def numerics_of(provenance: dict[str, Any]) -> str:
-    """The numerics that made a stored result."""
+    """The numerics that made a stored result.
+
+    Args:
+        provenance: the provenance stored with it.
+
+    Returns:
+        What `numerics` gave then; ``"0"`` for results that were stored without it.
+    """
     return str(provenance.get("numerics", "0"))

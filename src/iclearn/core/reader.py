@@ -9,10 +9,12 @@ import types
 from collections.abc import Mapping
 from functools import lru_cache
 from inspect import isabstract
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from .checks import check_choice, require
 from .errors import IclearnError
 from .registry import SPECS, USUAL_KINDS
 from .spec import Spec, SpecT
@@ -20,38 +22,59 @@ from .spec import Spec, SpecT
 
 @lru_cache
 def field_types(cls: type[Spec]) -> dict[str, Any]:
-    """Field → its type, of a spec class."""
+    """Field → its type.
+
+    Args:
+        cls: a class of specs.
+
+    Returns:
+        The types of all fields, in order.
+    """
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 def field_type(base: Spec, path: str, what: str = "") -> Any:
-    """The type of the field at a dotted path, or one line naming the fields there are."""
+    """The type of a field of a spec or of a spec inside it; a field that is not there is refused.
+
+    Args:
+        base: the spec.
+        path: names of fields with dots between them.
+        what: beginning of the message of a refusal.
+
+    Returns:
+        The type, as annotated.
+
+    >>> from iclearn.core.recipe import Optimizer
+    >>> field_type(Optimizer(), "lr")
+    <class 'float'>
+    """
     here: Any = base
+    hint: Any = None
     parts = path.split(".")
     for depth, part in enumerate(parts):
         names = sorted(f.name for f in dataclasses.fields(here)) if isinstance(here, Spec) else []
         owner = ".".join(parts[:depth]) or "a recipe"
-        if here is None:
-            raise IclearnError(f"{what}{path}: the base has no {owner}; give it one")
-        if part not in names:
-            said = f"its fields are {', '.join(names)}" if names else "it is a plain value"
-            raise IclearnError(f"{what}{path}: {owner} has no field {part!r}; {said}")
-        if depth == len(parts) - 1:
-            return field_types(type(here))[part]
-        here = getattr(here, part)
-    raise IclearnError(f"{what}needs a field")
+        require(here is not None, f"{what}{path}: the base has no {owner}; give it one")
+        fields = f"its fields are {', '.join(names)}" if names else "it is a plain value"
+        require(part in names, f"{what}{path}: {owner} has no field {part!r}; {fields}")
+        hint, here = field_types(type(here))[part], getattr(here, part)
+    return hint
 
 
 def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
-    """A spec of class `expected` from a table, in full or in short form.
+    """A spec from a table, in full or in short form.
 
-    `kind` may be left out, nested specs are tables too, and a spec with a `shorthand` may be that field alone.
+    In short form fields with defaults and `kind` may be left out, and a spec with a `shorthand` may be the value of
+    that field alone. Specs inside it are tables too.
 
     Args:
         expected: the class, which may be abstract (then the table says its kind, or the field's usual one is meant).
         data: the table, or a spec that is ready.
         where: the place in a file, for messages.
+
+    Returns:
+        The spec, checked.
 
     >>> from iclearn.core.recipe import Recipe
     >>> read_spec(Recipe, {"task": {"dim": 3}, "model": {"family": "separate"}, "init": 0.1}).init
@@ -62,11 +85,10 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     named = where or (data.get("kind") if isinstance(data, Mapping) else "") or expected.kind or expected.__name__
     if expected.shorthand and isinstance(data, numbers.Real | str):
         data = {expected.shorthand: data}
-    if not isinstance(data, Mapping):
-        raise IclearnError(f"{named} must be a table of fields, not {data!r}")
-    fields = dict(data)
+    require(isinstance(data, Mapping), f"{named} must be a table of fields, not {data!r}")
+    fields: dict[str, Any] = dict(data)
     kind = fields.pop("kind", None) or expected.kind or USUAL_KINDS.get(where.rpartition(".")[2])
-    if (not kind and isabstract(expected)) or (expected is Spec and not kind):
+    if not kind and (isabstract(expected) or expected is Spec):
         raise IclearnError(f"{named} does not say its kind; known are {', '.join(SPECS.names())}")
     cls = SPECS.get(kind, where) if kind else expected
     if not issubclass(cls, expected):
@@ -77,20 +99,31 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     if unknown := [name for name in fields if name not in hints]:
         raise IclearnError(f"{named} has no field {unknown[0]!r}; its fields are {', '.join(sorted(hints))}")
     for f in dataclasses.fields(cls):
-        if f.name not in fields and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            raise IclearnError(f"{named} lacks its field {f.name!r}")
+        given = f.name in fields or f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+        require(given, f"{named} lacks its field {f.name!r}")
     place = f"{where}." if where else ""
     return cls(**{name: coerce(value, hints[name], f"{place}{name}") for name, value in fields.items()})
 
 
 def coerce(value: Any, hint: Any, where: str) -> Any:
-    """`value` as the type of a field, or one line saying what the field takes; ``"1e-3"`` (YAML's) is a number."""
+    """A value as the type of a field; a value that does not fit is refused.
+
+    Args:
+        value: a plain value, a list or a table; the word ``"1e-3"``, which YAML does not read as a number, is one.
+        hint: the type of the field, as annotated.
+        where: the place in a file, for messages.
+
+    Returns:
+        The value as that type.
+
+    >>> coerce("1e-3", float, "optimizer.lr")
+    0.001
+    """
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return _coerce_union(value, get_args(hint), where)
     if origin is Literal:
-        if value not in get_args(hint):
-            raise IclearnError(f"{where} must be one of {', '.join(map(str, get_args(hint)))}, not {value!r}")
+        check_choice(where, value, hint)
         return value
     if origin is tuple:
         items = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
@@ -98,15 +131,12 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     if hint is float:
         return _number(value, where)
     if hint is int:
-        if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-            return int(value)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        raise IclearnError(f"{where} must be a whole number, not {value!r}")
+        whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+        require(whole and not isinstance(value, bool), f"{where} must be a whole number, not {value!r}")
+        return int(value)
     if hint in (bool, str):
-        if not isinstance(value, hint):
-            kind = "true or false" if hint is bool else "a word"
-            raise IclearnError(f"{where} must be {kind}, not {value!r}")
+        wanted = "true or false" if hint is bool else "a word"
+        require(isinstance(value, hint), f"{where} must be {wanted}, not {value!r}")
         return value
     if isinstance(hint, type) and issubclass(hint, Spec):
         return read_spec(hint, value, where)
@@ -132,22 +162,33 @@ def _number(value: Any, where: str) -> float:
         number = float(value)
     except ValueError:
         raise IclearnError(f"{where} must be a number, not {value!r}") from None
-    if not math.isfinite(number):
-        raise IclearnError(f"{where} must be a finite number, not {value!r}")
+    require(math.isfinite(number), f"{where} must be a finite number, not {value!r}")
     return number
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON holds it."""
+    """A value of a spec as JSON holds it: specs as tables, tuples as lists.
+
+    Args:
+        value: the value of a field.
+
+    Returns:
+        The plain value.
+    """
     if isinstance(value, Spec):
         return value.to_dict()
     return [plain_value(v) for v in value] if isinstance(value, tuple) else value
 
 
 def read_table(path: Any) -> dict[str, Any]:
-    """The table in a YAML or JSON file (JSON is YAML)."""
-    from pathlib import Path
+    """The table in a YAML or JSON file (JSON is YAML); a file that holds no table is refused.
 
+    Args:
+        path: the file.
+
+    Returns:
+        Its fields.
+    """
     import yaml
 
     try:
@@ -160,6 +201,5 @@ def read_table(path: Any) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark is not None else ""
         raise IclearnError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from None
-    if not isinstance(data, dict):
-        raise IclearnError(f"{path} must be a table of fields, not {data!r}")
+    require(isinstance(data, dict), f"{path} must be a table of fields, not {data!r}")
     return data

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .checks import check_choice, check_int
-from .errors import IclearnError
+from .checks import check_choice, check_int, require
 from .hashing import digest_arrays
 from .model import AbstractModelSpec
 from .spec import Spec
@@ -16,12 +15,24 @@ from .task import AbstractTask
 EngineName = Literal["auto", "population", "moments", "samples"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
 Scheme = Literal["per_head", "entries", "stacked", "given"]
+Precision = Literal["float64", "float32"]
 
 
 @dataclass(frozen=True)
 class Optimizer(Spec, kind="optimizer"):
-    """How weights move. ``gd`` is full-batch gradient descent, ``flow`` its continuous limit (diffrax), the others
-    are optax's. `batch_size` prompts a step (None: the whole training set)."""
+    """How weights move: W ← W − lr·∂L/∂W for gradient descent.
+
+    Args:
+        rule: ``gd`` full-batch gradient descent, ``flow`` its continuous limit (diffrax), ``sgd``, ``momentum``,
+            ``adam`` and ``adamw`` as in optax.
+        lr: learning rate.
+        momentum: of rule ``momentum``.
+        weight_decay: of rule ``adamw``.
+        batch_size: prompts of a step (None: the whole training set).
+
+    >>> Optimizer("adam", lr=0.01, batch_size=64)
+    Optimizer(rule='adam', lr=0.01, batch_size=64)
+    """
 
     rule: Rule = "gd"
     lr: float = 1e-3
@@ -31,24 +42,28 @@ class Optimizer(Spec, kind="optimizer"):
 
     def __post_init__(self) -> None:
         check_choice("optimizer rule", self.rule, Rule)
-        if not self.lr > 0:
-            raise IclearnError(f"the learning rate must be positive, not {self.lr}")
-        if not 0 <= self.momentum < 1:
-            raise IclearnError(f"momentum must be in [0, 1), not {self.momentum}")
+        require(self.lr > 0, f"the learning rate must be positive, not {self.lr}")
+        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         if self.batch_size is not None:
             check_int("the batch size", self.batch_size, 1)
-        if self.batch_size is not None and self.rule in ("gd", "flow"):
-            raise IclearnError(f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam")
+            whole = f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam"
+            require(self.rule not in ("gd", "flow"), whole)
 
 
 @dataclass(frozen=True)
 class Init(Spec, kind="init"):
-    """Initial weights: Gaussian of a scale under a scheme, or given by the user (then only their digest is here).
+    """How weights begin: Gaussian of some scale, or given by the user (then only their digest is here).
 
-    Schemes (formulas in `iclearn.models.initialize`): ``entries`` and ``per_head`` are those of zhang2025's public code
-    when its figures and its README were made, ``stacked`` is its newest.
+    Args:
+        scale: size of the weights; each model says which standard deviation that is for each of them.
+        scheme: as `models.initialize` defines them: ``entries`` and ``per_head`` are those of zhang2025's public code when
+            its figures and its README were made, ``stacked`` is its newest; or ``given``.
+        zero_blocks: whether the blocks of full attention that stay at zero under infinitely many prompts start there
+            (the public code's choice).
+        digest: of given weights.
 
-    `zero_blocks`: the blocks that infinitely many prompts would leave at zero start there (the public code's choice).
+    >>> Init(0.1)
+    Init(scale=0.1)
     """
 
     shorthand: ClassVar[str] = "scale"
@@ -60,28 +75,40 @@ class Init(Spec, kind="init"):
 
     def __post_init__(self) -> None:
         check_choice("init scheme", self.scheme, Scheme)
-        if not self.scale >= 0:
-            raise IclearnError(f"the init scale must not be negative, not {self.scale}")
+        require(self.scale >= 0, f"the init scale must not be negative, not {self.scale}")
 
     @staticmethod
     def given(weights: Mapping[str, Any]) -> Init:
-        """The init of a run that starts from these arrays: their digest makes it another recipe than other arrays."""
+        """The init of a run that starts from given weights, which are passed to `simulate` as ``weights=``.
+
+        Args:
+            weights: name → weight array.
+
+        Returns:
+            An init that holds their digest, so that other weights make another recipe.
+        """
         return Init(scheme="given", digest=digest_arrays(sorted(weights.items())))
 
 
 @dataclass(frozen=True)
 class Record(Spec, kind="record"):
-    """What to keep: the loss at every step always; weights at up to `weights` steps, dense where the loss moves."""
+    """What is kept of a run besides the loss, which is kept at every step.
+
+    Args:
+        weights: at how many steps at most the weights are kept; more of them where the loss moves.
+        candidates: at how many evenly spaced steps they are looked at, of which those are chosen.
+
+    >>> Record(weights=50)
+    Record(weights=50)
+    """
 
     weights: int = 200
     candidates: int = 2000
 
     def __post_init__(self) -> None:
-        if self.weights < 0 or self.candidates < max(2, self.weights):
-            raise IclearnError(
-                f"record {self.weights} weights of {self.candidates} candidates: need 0 <= weights <= candidates, "
-                "candidates >= 2"
-            )
+        given = f"record {self.weights} weights of {self.candidates} candidates"
+        possible = self.weights >= 0 and self.candidates >= max(2, self.weights)
+        require(possible, f"{given}: need 0 <= weights <= candidates, candidates >= 2")
 
 
 @dataclass(frozen=True)
@@ -99,6 +126,8 @@ class Recipe(Spec, kind="recipe"):
         record: what is kept.
         dtype: precision of the training.
 
+    A recipe prints what differs from the defaults; `hash` is the same on every machine.
+
     >>> import iclearn as icl
     >>> icl.Recipe(task=icl.LinearRegression(dim=2), model=icl.Attention("separate", num_heads=3), steps=100)
     Recipe(task=LinearRegression(dim=2), model=Attention(family='separate', num_heads=3), steps=100)
@@ -114,10 +143,14 @@ class Recipe(Spec, kind="recipe"):
     engine: EngineName = "auto"
     seed: int = 10
     record: Record = field(default_factory=Record)
-    dtype: Literal["float64", "float32"] = "float64"
+    dtype: Precision = "float64"
 
     def traceable_fields(self) -> frozenset[str]:
-        """Fields, by dotted path, that change numbers and neither shapes nor the program."""
+        """Fields, by dotted path, that change numbers and neither shapes nor the program.
+
+        Returns:
+            Their paths; runs that differ in nothing else can be trained side by side.
+        """
         own = ("seed", "init.scale", "optimizer.lr", "optimizer.momentum", "optimizer.weight_decay")
         return frozenset({*own, *(f"task.{name}" for name in self.task.traceable_fields())})
 
@@ -126,11 +159,10 @@ class Recipe(Spec, kind="recipe"):
 
     def __post_init__(self) -> None:
         for name, cls in (("task", AbstractTask), ("model", AbstractModelSpec)):
-            if not isinstance(getattr(self, name), cls):
-                raise IclearnError(f"a recipe's {name} must be a {name}, not {type(getattr(self, name)).__name__}")
+            given = getattr(self, name)
+            require(isinstance(given, cls), f"a recipe's {name} must be a {name}, not {type(given).__name__}")
         check_choice("engine", self.engine, EngineName)
-        check_choice("dtype", self.dtype, Literal["float64", "float32"])
+        check_choice("dtype", self.dtype, Precision)
         check_int("steps", self.steps, 1)
         check_int("the seed", self.seed, 0)
-        if self.seed >= 2**63:
-            raise IclearnError(f"the seed must be below 2^63, not {self.seed}")
+        require(self.seed < 2**63, f"the seed must be below 2^63, not {self.seed}")

@@ -11,7 +11,7 @@ Nothing is imported before it is asked for.
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -26,6 +26,9 @@ class Registry:
         what: the word for one entry, used in messages.
         group: entry-point group that other packages use.
         builtin: name → ``module:attribute``.
+
+    >>> SPECS.get("init")(scale=0.1)
+    Init(scale=0.1)
     """
 
     def __init__(self, what: str, group: str, builtin: Mapping[str, str]) -> None:
@@ -34,95 +37,75 @@ class Registry:
         self._registered: dict[str, Any] = {}
 
     def register(self, name: str, target: Any) -> None:
-        """Let `name` stand for `target`: the object, or ``module:attribute``."""
+        """Let a name stand for something in this process, also where it stood for something else before.
+
+        Args:
+            name: the name.
+            target: the object, or ``module:attribute``.
+        """
         self._registered[name] = target
 
     def registered(self, name: str) -> Any | None:
-        """What was registered in this process under a name."""
+        """What was registered in this process under a name, or None."""
         return self._registered.get(name)
 
     def _installed(self) -> dict[str, str]:
         return {point.name: point.value for point in entry_points(group=self.group)}
 
     def names(self) -> list[str]:
-        """Every name, those of iclearn first."""
+        """Every name: those of iclearn first, then those of this process and of installed packages."""
         return list(dict.fromkeys([*self._builtin, *self._registered, *self._installed()]))
 
     def get(self, name: str, where: str = "") -> Any:
-        """What `name` stands for; an unknown name is refused with the names there are.
+        """What a name stands for; an unknown name is refused with the names there are.
 
-        >>> SPECS.get("init").__name__
-        'Init'
+        Args:
+            name: the name.
+            where: the place in a file, for the message.
+
+        Returns:
+            The object, imported if need be.
         """
         target = self._registered.get(name) or self._builtin.get(name) or self._installed().get(name)
         if target is None:
             told = f"{where}: " if where else ""
             raise IclearnError(f"{told}unknown {self.what} {name!r}; known are {', '.join(self.names())}")
         if isinstance(target, str):
-            module, _, attribute = target.partition(":")
             try:
-                target = getattr(importlib.import_module(module), attribute)
+                target = pkgutil.resolve_name(target)
             except (ImportError, AttributeError) as error:
                 raise IclearnError(f"{self.what} {name!r} cannot be loaded from {target}: {error}") from error
             self._registered[name] = target
         return target
 
 
-SPECS = Registry(
-    "kind",
-    "iclearn.specs",
-    {
-        "recipe": "iclearn.core.recipe:Recipe",
-        "init": "iclearn.core.recipe:Init",
-        "optimizer": "iclearn.core.recipe:Optimizer",
-        "record": "iclearn.core.recipe:Record",
-        "covariance": "iclearn.tasks.covariance:Covariance",
-        "linear_regression": "iclearn.tasks.regression:LinearRegression",
-        "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
-        "given_data": "iclearn.tasks.given:GivenData",
-        "attention": "iclearn.models.attention:Attention",
-        "lsa": "iclearn.models.lsa:LSA",
-        "lsa_together": "iclearn.models.lsa_together:LSATogether",
-        "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
-        "reduce": "iclearn.sweeps.plan:Reduce",
-        "optimiser": "iclearn.core.recipe:Optimizer",  # as format 1 of stored runs spells it
-    },
-)
+_SPECS = {
+    "recipe": "iclearn.core.recipe:Recipe",
+    "init": "iclearn.core.recipe:Init",
+    "optimizer": "iclearn.core.recipe:Optimizer",
+    "record": "iclearn.core.recipe:Record",
+    "covariance": "iclearn.tasks.covariance:Covariance",
+    "linear_regression": "iclearn.tasks.regression:LinearRegression",
+    "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
+    "given_data": "iclearn.tasks.given:GivenData",
+    "attention": "iclearn.models.attention:Attention",
+    "lsa": "iclearn.models.lsa:LSA",
+    "lsa_together": "iclearn.models.lsa_together:LSATogether",
+    "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
+    "reduce": "iclearn.sweeps.plan:Reduce",
+    "optimiser": "iclearn.core.recipe:Optimizer",  # as format 1 of stored runs spells it
+}
+SPECS = Registry("kind", "iclearn.specs", _SPECS)
 # The kinds that `task:` and `model:` mean where a table does not say its kind.
 USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 
-PAPERS = Registry(
-    "paper",
-    "iclearn.papers",
-    {
-        "zhang2025": "iclearn.papers.zhang2025:PAPER",
-        "xie2025": "iclearn.papers.xie2025:PAPER",
-        "li2024": "iclearn.papers.li2024:PAPER",
-        "xie2025-llm": "iclearn.papers.xie2025_llm:PAPER",
-    },
-)
+_PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
+PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
-THEORIES = Registry(
-    "theory",
-    "iclearn.theories",
-    {
-        "zhang2025": "iclearn.theory.zhang2025.of_recipe:THEORY",
-        "xie2025": "iclearn.theory.xie2025.of_recipe:THEORY",
-    },
-)
+_THEORIES = ("zhang2025", "xie2025")
+THEORIES = Registry("theory", "iclearn.theories", {n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES})
 
 PROBES = Registry("probe", "iclearn.probes", {})
 
-PREDICTORS = Registry(
-    "predictor",
-    "iclearn.predictors",
-    {
-        "LeastSquares": "iclearn.models.predictors.shrinkage:LeastSquares",
-        "Ridge": "iclearn.models.predictors.shrinkage:Ridge",
-        "Bayes": "iclearn.models.predictors.shrinkage:Bayes",
-        "GradientDescent": "iclearn.models.predictors.descent:GradientDescent",
-        "PCR": "iclearn.models.predictors.components:PCR",
-        "EmpiricalPCR": "iclearn.models.predictors.components:EmpiricalPCR",
-        "SoftmaxDescent": "iclearn.models.predictors.softmax_descent:SoftmaxDescent",
-    },
-)
+_PREDICTORS = ("LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent")
+PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})

@@ -24,12 +24,32 @@ def _stream(seed: int | Array, name: int | Array) -> PRNGKeyArray:
 
 
 def stream(seed: int | Array, name: str) -> PRNGKeyArray:
-    """The key of the stream `name` under the root `seed` (which may be traced)."""
+    """The key of a named stream of random numbers.
+
+    Args:
+        seed: the root seed; may be traced.
+        name: what the numbers are for, such as ``"init"`` or ``"data.train"``.
+
+    Returns:
+        The key: fold_in(key(seed), CRC-32 of the name).
+
+    >>> bool(stream(0, "init") == stream(0, "init")), bool(stream(0, "init") == stream(0, "data.train"))
+    (True, False)
+    """
     return _stream(seed, zlib.crc32(name.encode()) & 0x7FFFFFFF)
 
 
 def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
-    """Standard normals drawn in float32 and cast, so that float32 and float64 runs see the same prompts."""
+    """Standard normals drawn in float32 and cast, so that float32 and float64 runs see the same prompts.
+
+    Args:
+        key: the key.
+        shape: shape of the array.
+        dtype: precision it is cast to.
+
+    Returns:
+        The array.
+    """
     return jax.random.normal(key, shape, jnp.float32).astype(dtype)
 
 
@@ -37,7 +57,14 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
 def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Several arrays of standard normals in double precision, for weights: one compiled program for all.
 
-    They are drawn as one row and shaped afterwards: the same numbers, in half the time to compile.
+    Each is drawn as one row and shaped afterwards: the same numbers, in half the time to compile.
+
+    Args:
+        key: the key; array i is drawn from fold_in(key, i).
+        shapes: the shape of each array.
+
+    Returns:
+        The arrays.
     """
     rows = [jax.random.normal(jax.random.fold_in(key, i), (math.prod(s),), jnp.float64) for i, s in enumerate(shapes)]
     return tuple(row.reshape(shape) for row, shape in zip(rows, shapes, strict=True))
@@ -45,6 +72,14 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
 
 @functools.partial(jax.jit, static_argnums=1)
 def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
-    """A uniformly distributed orthogonal matrix."""
+    """A uniformly distributed orthogonal matrix: Q of the QR decomposition of a Gaussian matrix, with R's diagonal > 0.
+
+    Args:
+        key: the key.
+        dim: number of rows and columns.
+
+    Returns:
+        (dim, dim) the matrix.
+    """
     q, r = jnp.linalg.qr(jax.random.normal(key, (dim, dim), jnp.float64))
     return q * jnp.sign(jnp.diagonal(r))

@@ -1,6 +1,6 @@
 """Many devices for one run: prompts spread over all devices, by JAX's own sharding.
 
-With one device nothing here does anything. With more, sums over blocks of prompts and arrays of prompts get an axis
+With one device this module changes nothing. With more, sums over blocks of prompts and arrays of prompts get an axis
 that the compiler splits over the devices; numbers agree with those of one device to rounding, because every prompt is
 drawn from a key of its own block, wherever that is computed.
 """
@@ -21,7 +21,7 @@ from jaxtyping import Array
 from . import jax_settings as jax_settings
 
 AXIS = "prompts"
-_LEAST = 16  # prompts a device should have, or splitting them is not worth a word between devices
+_LEAST = 16  # prompts a device should have for splitting them to be worth the communication
 
 TreeT = TypeVar("TreeT")
 
@@ -32,12 +32,24 @@ def _mesh() -> Mesh:
 
 
 def prompt_sharding() -> NamedSharding:
-    """The leading axis over all devices."""
+    """The sharding that splits the leading axis over all devices."""
     return NamedSharding(_mesh(), PartitionSpec(AXIS))
 
 
 def sum_blocks(part: Callable[[Array], TreeT], num_blocks: int, zero: TreeT) -> TreeT:
-    """Σ_i part(i) over the blocks, in order on one device, spread over the devices where there are more."""
+    """Σ_i part(i) over blocks: in their order on one device, spread over the devices where there are more.
+
+    Args:
+        part: index of a block → pytree of arrays.
+        num_blocks: how many blocks there are.
+        zero: the pytree of zeros to start from.
+
+    Returns:
+        The sum, a pytree of the same structure.
+
+    >>> float(sum_blocks(lambda i: 1.0 * i, 4, jnp.zeros(())))
+    6.0
+    """
     devices = jax.device_count()
     if devices == 1 or num_blocks == 1:
         return jax.lax.fori_loop(0, num_blocks, lambda i, total: jax.tree.map(jnp.add, total, part(i)), zero)
@@ -57,9 +69,14 @@ def sum_blocks(part: Callable[[Array], TreeT], num_blocks: int, zero: TreeT) -> 
 
 
 def spread_prompts(tree: TreeT, num_prompts: int) -> TreeT:
-    """Arrays with a leading axis of prompts, split over the devices; filled up with zeros (weight 0) to fit.
+    """Split arrays with a leading axis of prompts over the devices, filled up with zeros (weight 0) to fit.
 
-    Where the arrays are traced or there are few prompts they stay as they are.
+    Args:
+        tree: a pytree of arrays.
+        num_prompts: size of their leading axis.
+
+    Returns:
+        The split arrays, or those given where they are traced or the prompts are few.
     """
     devices = jax.device_count()
     leaves = jax.tree.leaves(tree)

@@ -11,6 +11,7 @@ import numbers
 from abc import ABC
 from typing import Any, ClassVar, TypeVar
 
+from .checks import require
 from .errors import IclearnError
 from .registry import SPECS
 
@@ -23,6 +24,12 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     A subclass names its kind once (``class Covariance(Spec, kind="covariance")``); that name is what the
     JSON holds, so classes may be renamed and files still load. It prints what differs from its defaults.
+
+    >>> from iclearn.core.recipe import Init
+    >>> Init(0.1).to_json()
+    '{"digest": "", "kind": "init", "scale": 0.1, "scheme": "per_head", "zero_blocks": true}'
+    >>> Init.from_json('{"scale": 0.1}') == Init(0.1)
+    True
     """
 
     kind: ClassVar[str] = ""
@@ -44,18 +51,16 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     def changed_fields(self) -> dict[str, Any]:
         """The fields whose values are not their defaults, in order."""
-        found = {}
-        for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
-            if default is dataclasses.MISSING or not _same(value, default):
-                found[f.name] = value
-        return found
+        defaults = {
+            f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+            for f in dataclasses.fields(self)
+        }  # fields that have none differ from the mark MISSING
+        return {name: getattr(self, name) for name, d in defaults.items() if not _same(getattr(self, name), d)}
 
     def describe(self) -> str:
         """One line for listings: the kind, and what differs from the defaults."""
-        told = ", ".join(f"{n}={v.describe() if isinstance(v, Spec) else v}" for n, v in self.changed_fields().items())
-        return f"{self.kind} {told}".strip()
+        fields = (f"{n}={v.describe() if isinstance(v, Spec) else v}" for n, v in self.changed_fields().items())
+        return f"{self.kind} {', '.join(fields)}".strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, with the kind of every spec under ``kind``."""
@@ -66,7 +71,14 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
         return {"kind": self.kind, **fields}
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The canonical JSON text: keys in order, every default written out."""
+        """The canonical JSON text: keys in order, every default written out.
+
+        Args:
+            indent: spaces of each level (None: all in one line).
+
+        Returns:
+            The text.
+        """
         return json.dumps(self.to_dict(), sort_keys=True, indent=indent, allow_nan=False)
 
     @property
@@ -75,28 +87,37 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def replace(self: SpecT, **changes: Any) -> SpecT:
-        """A copy with some fields changed; ``a__b=...`` reaches into the spec in field ``a``."""
+        """A copy with some fields changed.
+
+        Args:
+            changes: field → value; ``a__b=...`` reaches into the spec in field ``a``.
+
+        Returns:
+            The copy, checked as a new spec is.
+        """
         direct: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
-        names = {f.name for f in dataclasses.fields(self)}
+        names = sorted(f.name for f in dataclasses.fields(self))
         for name, value in changes.items():
             head, _, rest = name.partition("__")
-            if head not in names:
-                raise IclearnError(
-                    f"{type(self).__name__} has no field {head!r}; its fields are {', '.join(sorted(names))}"
-                )
+            require(head in names, f"{type(self).__name__} has no field {head!r}; its fields are {', '.join(names)}")
             if rest:
                 nested.setdefault(head, {})[rest] = value
             else:
                 direct[head] = value
-        for head, inner in nested.items():
-            direct[head] = direct.get(head, getattr(self, head)).replace(**inner)
+        direct |= {head: direct.get(head, getattr(self, head)).replace(**inner) for head, inner in nested.items()}
         return dataclasses.replace(self, **direct)
 
     def unchecked(self: SpecT, **changes: Any) -> SpecT:
         """As `replace`, without the checks of construction: for traced numbers, which cannot be looked at.
 
         The values that will take their place must have been checked in specs of their own.
+
+        Args:
+            changes: as for `replace`.
+
+        Returns:
+            The copy.
         """
         new = copy.copy(self)
         for name, value in changes.items():
@@ -108,7 +129,13 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
     def from_dict(cls: type[SpecT], data: Any) -> SpecT:
         """The spec of this class that a table describes, in full as `to_dict` writes it or in short form.
 
-        Unknown kinds and fields are errors, never ignored. Fields of earlier formats are understood.
+        Unknown kinds and fields are refused. Fields of earlier formats are understood.
+
+        Args:
+            data: the table (`core.reader.read_spec`).
+
+        Returns:
+            The spec.
         """
         from .reader import read_spec
 
@@ -116,7 +143,14 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     @classmethod
     def from_json(cls: type[SpecT], text: str) -> SpecT:
-        """The spec of this class that a JSON text describes."""
+        """The spec of this class that a JSON text describes.
+
+        Args:
+            text: what `to_json` wrote, or the same in short form.
+
+        Returns:
+            The spec.
+        """
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
@@ -142,7 +176,6 @@ def _encode(value: Any, name: str, as_float: bool) -> Any:
     if isinstance(value, numbers.Integral) and not as_float:
         return int(value)
     if isinstance(value, numbers.Real):
-        if not math.isfinite(value):
-            raise IclearnError(f"{name} must be a finite number, not {float(value)}")
+        require(math.isfinite(value), f"{name} must be a finite number, not {float(value)}")
         return float(value) + 0.0  # no negative zero
     raise TypeError(f"a spec holds plain values only, not {type(value).__name__}: {value!r}")

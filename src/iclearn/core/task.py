@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
@@ -21,27 +21,56 @@ from .spec import Spec
 class AbstractSource(eqx.Module):
     """The prompts of one task under one seed: arrays and keys from which blocks of prompts are computed.
 
-    Pure functions of (source, block index), so they can be jitted, vmapped over seeds and spread over devices. The
-    prompts are never stored whole.
+    A block is a pure function of (source, index), so it can be jitted, vmapped over seeds and computed on any device.
+    The prompts are never stored whole.
+
+    >>> import iclearn as icl
+    >>> source = icl.LinearRegression(dim=2, context_len=3, num_prompts=5).source(0, "float64")
+    >>> source.num_blocks, source.everything().prompt.x.shape
+    (1, (5, 3, 2))
     """
 
     num_prompts: eqx.AbstractVar[int]
 
     @property
     @abstractmethod
-    def num_blocks(self) -> int: ...
+    def num_blocks(self) -> int:
+        """How many blocks there are."""
 
     @abstractmethod
-    def block(self, index: Array) -> Batch | FeatureBatch:
-        """The prompts of one block; weights add up to one over all blocks, and are 0 beyond the last prompt."""
+    def block(self, index: Any) -> Batch | FeatureBatch:
+        """The prompts of one block.
 
-    def prefix_block(self, index: Array, context: Array | int) -> Batch:
-        """The same prompts cut after `context` pairs, the next token being the query."""
+        Args:
+            index: of the block; may be traced.
+
+        Returns:
+            The prompts; their weights add up to one over all blocks, and are 0 beyond the last prompt.
+        """
+
+    def prefix_block(self, index: Any, context: Array | int) -> Batch:
+        """The prompts of one block cut after `context` pairs, the next token being the query.
+
+        Args:
+            index: of the block; may be traced.
+            context: pairs that are kept; may be traced.
+
+        Returns:
+            The prompts, with the weights of `block`.
+        """
         raise IclearnError("prompts of this task have no prefixes")
 
     @eqx.filter_jit  # one program instead of one for every operation
     def everything(self, contexts: int = 0) -> Batch | FeatureBatch:
-        """All prompts at once; with ``contexts`` > 0 all prefixes of 1..contexts pairs as prompts of their own."""
+        """All prompts at once.
+
+        Args:
+            contexts: 0 for the prompts as they are; above 0 for all their prefixes of 1..contexts pairs, as prompts of
+                their own.
+
+        Returns:
+            The prompts; their weights add up to one.
+        """
         indices = jnp.arange(self.num_blocks)
 
         def gather(block: Batch | FeatureBatch) -> Batch | FeatureBatch:
@@ -54,12 +83,19 @@ class AbstractSource(eqx.Module):
         return eqx.tree_at(lambda b: b.weight, whole, whole.weight / contexts)
 
 
-class AbstractDrawnSource(AbstractSource):
-    """A source whose prompts are drawn block by block: subclasses say how, in `draw`."""
+class AbstractBlockSource(AbstractSource):
+    """A source with a key from which every block of prompts is drawn.
+
+    Args:
+        key: the key; block i is drawn from fold_in(key, i).
+        num_prompts: size of the set.
+        prompt_size: how many numbers one prompt holds.
+        dtype: name of the precision of the prompts.
+    """
 
     key: Key[Array, ""]
     num_prompts: int = eqx.field(static=True)
-    prompt_size: int = eqx.field(static=True)  # numbers of a prompt
+    prompt_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
 
     @classmethod
@@ -67,10 +103,6 @@ class AbstractDrawnSource(AbstractSource):
         """The prompts of a task's set `which`, with its stream, sizes and precision; `fields` are the subclass's."""
         sizes = {"num_prompts": task.num_prompts, "prompt_size": task.numbers_per_prompt(), **fields}
         return cls(key=stream(seed, f"data.{which}"), dtype=jnp.dtype(dtype).name, **sizes)
-
-    @abstractmethod
-    def draw(self, key: Key[Array, ""], count: int, weight: Array) -> Batch:
-        """`count` prompts from one key, with these weights."""
 
     @property
     def block_size(self) -> int:
@@ -82,9 +114,29 @@ class AbstractDrawnSource(AbstractSource):
     def num_blocks(self) -> int:
         return -(-self.num_prompts // self.block_size)
 
-    def block(self, index: Array) -> Batch:
-        position = index * self.block_size + jnp.arange(self.block_size)
-        weight = ((position < self.num_prompts) / self.num_prompts).astype(self.dtype)
+    def positions(self, index: Any) -> Int[Array, " prompts"]:
+        """The numbers of a block's prompts within the set; the last block has some beyond `num_prompts`."""
+        return index * self.block_size + jnp.arange(self.block_size)
+
+
+class AbstractDrawnSource(AbstractBlockSource):
+    """A source whose blocks differ in nothing but their keys: subclasses say how prompts are drawn, in `draw`."""
+
+    @abstractmethod
+    def draw(self, key: Key[Array, ""], count: int, weight: Any) -> Batch:
+        """Prompts from one key.
+
+        Args:
+            key: the key.
+            count: how many.
+            weight: (count) their weights.
+
+        Returns:
+            The prompts.
+        """
+
+    def block(self, index: Any) -> Batch:
+        weight = ((self.positions(index) < self.num_prompts) / self.num_prompts).astype(self.dtype)
         return self.draw(jax.random.fold_in(self.key, index), self.block_size, weight)
 
 
@@ -93,6 +145,10 @@ class AbstractTask(Spec):
 
     A task must have `dim`, `context_len`, `out_dim`, `num_prompts` and `prefixes` (fields or properties) and `source`.
     The other methods declare what more can be done with it; their defaults promise nothing.
+
+    >>> import iclearn as icl
+    >>> issubclass(icl.LinearRegression, AbstractTask)
+    True
     """
 
     dim: int
@@ -106,10 +162,29 @@ class AbstractTask(Spec):
 
     @abstractmethod
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource:
-        """The prompts of the set `which`, drawn from the streams of `seed`."""
+        """The prompts of a set.
+
+        Args:
+            seed: the root seed, from whose streams they are drawn; may be traced.
+            dtype: precision of the prompts.
+            which: ``train`` or the name of a test set.
+
+        Returns:
+            The source of the prompts.
+        """
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
-        """`batch_size` new prompts, for training that never sees one twice."""
+        """New prompts, for training that never sees one twice.
+
+        Args:
+            seed: the root seed, for what all prompts have in common, such as the covariance.
+            key: from which these prompts are drawn.
+            batch_size: how many.
+            dtype: their precision.
+
+        Returns:
+            The prompts, with weights that add up to one.
+        """
         drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
         return eqx.tree_at(lambda s: s.key, drawn, key).everything()  # type: ignore[attr-defined]
 
@@ -119,17 +194,39 @@ class AbstractTask(Spec):
         return ()
 
     def bind(self, dataset: Dataset | None) -> AbstractTask:
-        """This task with the arrays it needs; a task that draws its own prompts refuses any."""
+        """The task with the arrays it needs; a task that draws its own prompts refuses any.
+
+        Args:
+            dataset: what the user passed to `simulate`.
+
+        Returns:
+            The task, ready for `source`.
+        """
         if dataset is not None:
             raise IclearnError("a dataset was given, but the recipe's task draws its own: use GivenData.of(dataset)")
         return self
 
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
-        """The mixture of label distributions, for engines that integrate over prompts instead of drawing them."""
+        """The mixture of label distributions, for engines that integrate over prompts instead of drawing them.
+
+        Args:
+            seed: the root seed; may be traced.
+            which: ``train`` or the name of a test set.
+
+        Returns:
+            The components of the mixture (`tasks.expectations.LabelLaw`); their weights add up to one.
+        """
         raise MissingClosedForm(f"{self.kind} has no closed-form population loss: use engine samples")
 
     def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"] | None:
-        """Λ of the inputs, where it is known."""
+        """Λ = E[x xᵀ] of the inputs.
+
+        Args:
+            seed: the root seed; may be traced.
+
+        Returns:
+            (dim, dim) Λ, or None where it is not known.
+        """
         return None
 
     @property
@@ -148,13 +245,23 @@ class AbstractTask(Spec):
         return False
 
     def context_lengths(self, which: str = "train") -> range:
-        """The numbers of context pairs over which the loss of the set `which` is averaged."""
+        """The numbers of context pairs over which the loss of a set is averaged.
+
+        Args:
+            which: ``train`` or the name of a test set.
+
+        Returns:
+            1..context_len for training on all prefixes, else context_len alone.
+        """
         first = 1 if self.prefixes and which == "train" else self.context_len
         return range(first, self.context_len + 1)
 
     def traceable_fields(self) -> frozenset[str]:
-        """Fields, by dotted path, that change numbers and neither shapes nor the program: runs that differ in them
-        share one program."""
+        """Fields, by dotted path, that change numbers and neither shapes nor the program.
+
+        Returns:
+            Their paths; runs that differ in nothing else share one program.
+        """
         return frozenset()
 
     def symmetry_breaking_fields(self) -> frozenset[str]:
@@ -166,19 +273,17 @@ class AbstractTask(Spec):
         return {}
 
     def numbers_per_prompt(self) -> int:
-        """Numbers that one prompt holds, for estimates of memory."""
+        """How many numbers one prompt holds, for estimates of memory."""
         return (self.context_len + 1) * (self.dim + self.out_dim)
 
     def with_prompts(self, count: int) -> AbstractTask:
-        """The same task with no more than `count` prompts in any of its sets."""
-        if self.num_prompts is None or self.num_prompts <= count:
-            return self
-        return self.replace(num_prompts=count)
+        """The same task with no more than `count` prompts in any of its sets (more where it needs more)."""
+        few = self.num_prompts is None or self.num_prompts <= count
+        return self if few else self.replace(num_prompts=count)
 
     def describe_data(self) -> str:
         """A sentence on where the prompts come from, for the reproducibility card."""
-        fields = self.to_dict()
-        return f"{self.kind}: " + ", ".join(f"{k}={v}" for k, v in sorted(fields.items()) if k != "kind")
+        return f"{self.kind}: " + ", ".join(f"{k}={v}" for k, v in sorted(self.to_dict().items()) if k != "kind")
 
     def describe_splits(self) -> str:
         """A sentence on what is held out, for the reproducibility card."""

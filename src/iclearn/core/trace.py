@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .atomic import new_file, new_folder
+from .checks import require
 from .errors import IclearnError
 from .model import AbstractModel
 from .provenance import numerics, numerics_of
@@ -29,7 +30,9 @@ READABLE = (1, 2)  # 1: British spellings in the recipe, no version of the numer
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One run. `data` is an `xarray.Dataset` with these names and axes; theory predicts under the same ones.
+    """One run: what was recorded, how it ended, and where it came from.
+
+    `data` is an `xarray.Dataset` with these names and axes; theory predicts under the same ones.
 
     ==================  =========================  ==========================================================
     ``loss``            (step)                     training loss before each update
@@ -41,6 +44,20 @@ class Trace:
     ``loss_minimum``    ()                         least training loss any weights could reach, where it is known
     ``optimizer_<i>``   (…)                        what momentum or Adam remembered at the end, to go on from there
     ==================  =========================  ==========================================================
+
+    Args:
+        data: the recorded numbers.
+        status: how the run ended.
+        status_step: the step at which it diverged, else the number of its steps.
+        provenance: the recipe, its hash, the engine, versions, the machine, and times.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> trace = icl.simulate(icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), steps=50))
+    >>> trace.status.label, trace.loss.sizes["step"], sorted(trace.weights())
+    ('finished', 50, ['kq', 'value'])
+    >>> trace.model(step=20).value.shape  # (head, output, entry)
+    (2, 1, 3)
     """
 
     data: xr.Dataset
@@ -53,7 +70,7 @@ class Trace:
 
     @property
     def run_id(self) -> str:
-        """The first 12 digits of the recipe's hash: how a stored run is called."""
+        """The name of the run in a store: the first 12 digits of the recipe's hash."""
         return self.provenance["recipe_hash"][:12]
 
     @cached_property
@@ -63,7 +80,7 @@ class Trace:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether the code of today made these numbers (`core.provenance.numerics`)."""
+        """Whether the code that is running made these numbers (`core.provenance.numerics`)."""
         return numerics_of(self.provenance) == numerics()
 
     @property
@@ -79,27 +96,39 @@ class Trace:
     @property
     def sentence(self) -> str:
         """How the run ended, as shown to the user."""
-        if self.status is Status.DIVERGED:
-            return f"{self.status.value} at step {self.status_step}"
-        return self.status.value
+        where = f" at step {self.status_step}" if self.status is Status.DIVERGED else ""
+        return f"{self.status.value}{where}"
 
     def weights(self, record: int = -1) -> dict[str, Any]:
-        """Weight arrays at one record, named as the model names them."""
+        """The weights at one record.
+
+        Args:
+            record: index into `data.record` (default: the last).
+
+        Returns:
+            Name → array, named as the model names them.
+        """
         return {name: path[record] for name, path in self.weight_paths().items()}
 
     def weight_paths(self) -> dict[str, np.ndarray]:
-        """Weight arrays at all records, named as the model names them, the first axis being ``record``."""
+        """The weights at all records.
+
+        Returns:
+            Name → array (record, …), named as the model names them.
+        """
         names = [str(n) for n in self.data.data_vars if str(n).startswith("weight_")]
         return {n.removeprefix("weight_"): self.data[n].values for n in names}
 
     def model(self, step: int | None = None) -> AbstractModel:
-        """The model as it was at a step: a pytree with `predict(prompt)` (None: after the last step).
+        """The model as it was at a step.
 
         Args:
-            step: the recorded step nearest to it is taken; `data.record` lists them.
+            step: the recorded step nearest to it is taken, `data.record` lists them (None: after the last step).
+
+        Returns:
+            The model, a pytree with `predict(prompt)`.
         """
-        if "record" not in self.data:
-            raise IclearnError("this run recorded no weights: train with record=Record(weights=…) above 0")
+        require("record" in self.data, "this run recorded no weights: train with record=Record(weights=…) above 0")
         steps = self.data["record"].values
         index = -1 if step is None else int(np.argmin(np.abs(steps - step)))
         return self.recipe.model.rebuild(self.recipe.task.dim, self.weights(index))
@@ -112,6 +141,9 @@ class Trace:
         Args:
             steps: further updates.
             given: ``dataset`` and ``weights`` where the recipe needs them, ``progress``.
+
+        Returns:
+            The Trace of all steps.
         """
         return _door("engines.simulate").continue_training(self, steps, **given)
 
@@ -121,6 +153,9 @@ class Trace:
         Args:
             theory: lay the predicted loss over it.
             values: a second panel with the value weights of the heads.
+
+        Returns:
+            The figure.
         """
         return _door("report.run_figure").run_figure(self, theory=theory, values=values)
 
@@ -140,69 +175,80 @@ class Trace:
         return f"<table>{table}</table>{_door('report.run_figure').run_svg(self)}"
 
     def _attributed(self) -> xr.Dataset:
-        return self.data.assign_attrs(
-            iclearn_format=FORMAT,
-            status=self.status.label,
-            status_step=self.status_step,
-            provenance=json.dumps(self.provenance, sort_keys=True),
-        )
+        provenance = json.dumps(self.provenance, sort_keys=True)
+        outcome = {"status": self.status.label, "status_step": self.status_step}
+        return self.data.assign_attrs(iclearn_format=FORMAT, **outcome, provenance=provenance)
 
     def equals(self, other: Trace) -> bool:
-        """Same numbers, names, axes and outcome; provenance (which holds times) is not compared."""
+        """Whether another run has the same numbers, names, axes and outcome; provenance is not compared."""
         same = self.status is other.status and self.status_step == other.status_step
         return same and self.data.drop_attrs().equals(other.data.drop_attrs())
 
     def save(self, path: str | Path) -> Path:
-        """Write as a Zarr folder. Nothing half-written is ever seen under `path`."""
+        """Write as a Zarr folder. Nothing half-written is ever seen under `path`.
+
+        Args:
+            path: the folder; one that is there already is replaced.
+
+        Returns:
+            The path written.
+        """
         with new_folder(path) as temporary:
             self._attributed().to_zarr(temporary, mode="w", consolidated=False)
         return Path(path)
 
     @staticmethod
     def load(path: str | Path) -> Trace:
-        """The run that `save` wrote, in this format or an earlier one."""
+        """The run that `save` wrote, in this format or an earlier one.
+
+        Args:
+            path: the folder.
+
+        Returns:
+            The run.
+        """
         import xarray as xr
 
         path = Path(path)
-        if not path.is_dir():
-            raise IclearnError(f"no stored run at {path}")
+        require(path.is_dir(), f"no stored run at {path}")
         try:
             data = xr.open_zarr(path, consolidated=False).load()
             attrs = data.attrs
             found = attrs.pop("iclearn_format")
         except Exception as error:
             raise IclearnError(f"{path} is not a stored run: {type(error).__name__}: {error}".split("\n")[0]) from None
-        if found not in READABLE:
-            readable = " and ".join(map(str, READABLE))
-            raise IclearnError(f"{path} has format {found}; this version of iclearn reads formats {readable}")
-        status = Status[attrs.pop("status").upper()]
-        step, provenance = int(attrs.pop("status_step")), json.loads(attrs.pop("provenance"))
-        return Trace(data, status, step, provenance)
+        readable = " and ".join(map(str, READABLE))
+        require(found in READABLE, f"{path} has format {found}; this version of iclearn reads formats {readable}")
+        status, step = Status[attrs.pop("status").upper()], int(attrs.pop("status_step"))
+        return Trace(data, status, step, json.loads(attrs.pop("provenance")))
 
     def export(self, path: str | Path) -> Path:
-        """Write for other programs, by the name's ending: .csv, .nc (NetCDF), or .txt as the public code writes it.
+        """Write the losses for other programs.
 
-        The .txt holds one loss a line, or with test sets three columns: train, in-weight, in-context.
+        Args:
+            path: the file. Its ending says the form: ``.csv``, ``.nc`` (NetCDF, with everything else in the Trace), or
+                ``.txt`` as the public code writes it: one loss a line, and with test sets a column for each of them.
+
+        Returns:
+            The path written.
         """
         path = Path(path)
-        columns = [("loss", self.data["loss"].values)]
-        if "test_loss" in self.data:
-            columns += [(str(t), self.data["test_loss"].sel(test_set=t).values) for t in self.data["test_set"].values]
-        if path.suffix not in (".csv", ".nc", ".txt"):
-            raise IclearnError(f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
+        tests = list(self.data["test_set"].values) if "test_loss" in self.data else []
+        columns = [self.loss.values, *(self.data["test_loss"].sel(test_set=t).values for t in tests)]
+        known = path.suffix in (".csv", ".nc", ".txt")
+        require(known, f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
         with new_file(path) as temporary:
             if path.suffix == ".nc":
                 self._attributed().to_netcdf(temporary, engine="scipy")
             elif path.suffix == ".csv":
-                table = np.column_stack([self.data["step"].values, *(c for _, c in columns)])
-                header = ",".join(["step", *(name for name, _ in columns)])
-                formats = ["%d"] + ["%.17g"] * len(columns)
+                table = np.column_stack([self.data["step"].values, *columns])
+                header, formats = ",".join(["step", "loss", *map(str, tests)]), ["%d"] + ["%.17g"] * len(columns)
                 np.savetxt(temporary, table, delimiter=",", header=header, comments="", fmt=formats)
             else:
-                np.savetxt(temporary, np.column_stack([c for _, c in columns]), fmt="%.18e")
+                np.savetxt(temporary, np.column_stack(columns), fmt="%.18e")
         return path
 
 
 def _door(module: str) -> Any:
-    """A layer above, for the few methods that are conveniences over it; imported when they are called."""
+    """A module of a layer above, imported when one of the few methods that need it is called."""
     return importlib.import_module(f"iclearn.{module}")

@@ -8,14 +8,6 @@ from .samples import FreshEngine, SamplesEngine
 from .simulate import simulate, simulate_many
 
 __all__ = [
-    "AbstractEngine",
-    "FreshEngine",
-    "Moments",
-    "QuadraticEngine",
-    "SamplesEngine",
-    "Setup",
-    "prepare",
-    "simulate",
-    "simulate_many",
-    "stream_moments",
-]
+    "AbstractEngine", "FreshEngine", "Moments", "QuadraticEngine", "SamplesEngine", "Setup", "prepare", "simulate",
+    "simulate_many", "stream_moments",
+]  # fmt: skip

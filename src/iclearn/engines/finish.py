@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from .. import __version__
-from ..core.provenance import now, numerics
+from ..core.provenance import now, versions
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
@@ -22,7 +21,14 @@ from .reductions import BLOW_UP, CONVERGED
 
 @dataclass
 class Log:
-    """Everything one run has recorded so far."""
+    """Everything one run has recorded so far, in parts.
+
+    Args:
+        loss: training losses.
+        test_loss: (step, test_set) test losses.
+        records: steps at which weights were recorded.
+        weights: name → weights there.
+    """
 
     loss: list[np.ndarray] = field(default_factory=list)
     test_loss: list[np.ndarray] = field(default_factory=list)
@@ -31,11 +37,7 @@ class Log:
 
     def joined(self) -> dict[str, np.ndarray]:
         """All parts put together, under the names of a checkpoint."""
-        arrays = {
-            "loss": np.concatenate(self.loss),
-            "test_loss": np.concatenate(self.test_loss),
-            "records": np.concatenate(self.records),
-        }
+        arrays = {name: np.concatenate(getattr(self, name)) for name in ("loss", "test_loss", "records")}
         return arrays | {f"weight_{n}": np.concatenate(parts) for n, parts in self.weights.items()}
 
     @staticmethod
@@ -46,14 +48,34 @@ class Log:
 
 
 def diverged(loss: np.ndarray, first: float) -> np.ndarray:
-    """Which of these losses are no fluctuation any more."""
+    """Which losses are those of a divergence and no fluctuation any more.
+
+    Args:
+        loss: (step) the losses.
+        first: the first loss of the run.
+
+    Returns:
+        (step) true where the loss is not finite, or more than BLOW_UP times the first.
+    """
     return ~np.isfinite(loss) | (loss > BLOW_UP * max(first, 1e-300))
 
 
 def finished_trace(
     recipe: Recipe, setup: Setup, log: Log, state: State, bad_step: int | None, facts: dict[str, Any]
 ) -> Trace:
-    """The Trace of a run that has ended; `facts` (times and places) go into the provenance."""
+    """The Trace of a run that has ended.
+
+    Args:
+        recipe: the experiment.
+        setup: where it started.
+        log: what it recorded.
+        state: where it ended.
+        bad_step: the step at which it diverged, if it did.
+        facts: times and places, for the provenance.
+
+    Returns:
+        The Trace.
+    """
     arrays = log.joined()
     least = setup.engine.minimum()
     minimum = None if least is None else float(least)
@@ -62,11 +84,7 @@ def finished_trace(
         "recipe": recipe.to_dict(),
         "recipe_hash": recipe.hash,
         "engine": setup.engine_name,
-        "iclearn": __version__,
-        "numerics": numerics(),
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
+        **versions("jax", "numpy"),
         "machine": platform.machine(),
         "device": str(jax.devices()[0].device_kind),
         "platform": jax.default_backend(),
@@ -87,7 +105,18 @@ def _status(loss: np.ndarray, bad_step: int | None, minimum: float | None) -> tu
 
 
 def select_records(loss: np.ndarray, count: int) -> np.ndarray:
-    """Indices of at most `count` points of a curve: half spread over the steps, half where the loss moves."""
+    """Indices of points of a curve: half of them spread over the steps, half where the logarithm of the loss moves.
+
+    Args:
+        loss: (point) the curve.
+        count: how many points at most.
+
+    Returns:
+        The indices, in increasing order.
+
+    >>> select_records(np.ones(9), 3)
+    array([0, 4, 8])
+    """
     total = len(loss)
     if total <= count:
         return np.arange(total)
@@ -101,15 +130,10 @@ def select_records(loss: np.ndarray, count: int) -> np.ndarray:
 
 
 def _label(
-    recipe: Recipe,
-    setup: Setup,
-    arrays: dict[str, np.ndarray],
-    state: State,
-    minimum: float | None,
-    bad_step: int | None,
+    recipe: Recipe, setup: Setup, arrays: dict[str, np.ndarray], state: State, minimum: float | None, bad: int | None
 ) -> xr.Dataset:
     """Named axes for everything; after a divergence the curve ends with the last step that was still sound."""
-    loss = arrays["loss"] if bad_step is None else arrays["loss"][: max(1, bad_step)]
+    loss = arrays["loss"] if bad is None else arrays["loss"][: max(1, bad)]
     steps = np.arange(len(loss))
     variables: dict[str, Any] = {"loss": ("step", loss, {"long_name": "training loss"})}
     coords: dict[str, Any] = {"step": ("step", steps, {"long_name": "step"})}
@@ -130,16 +154,14 @@ def _label(
             if complete:
                 path = np.concatenate([path, np.asarray(final[name])[None]])
             variables[f"weight_{name}"] = (("record", *axes), path)
-            for axis, size in zip(axes, path.shape[1:], strict=True):
-                coords[axis] = (axis, np.arange(size))
+            coords |= {axis: (axis, np.arange(size)) for axis, size in zip(axes, path.shape[1:], strict=True)}
         for index, leaf in enumerate(jax.tree.leaves(state.optimizer) if complete else ()):
             values = np.asarray(leaf)  # what momentum and Adam remember, so that training can go on
             variables[f"optimizer_{index}"] = (tuple(f"optimizer_{index}_{k}" for k in range(values.ndim)), values)
     matrix = setup.task.covariance_matrix(recipe.seed)
     if matrix is not None and np.isfinite(matrix := np.asarray(matrix)).all():
         variables["covariance"] = (("input", "key_input"), matrix)
-        coords["input"] = ("input", np.arange(len(matrix)))
-        coords["key_input"] = ("key_input", np.arange(len(matrix)))
+        coords |= {axis: (axis, np.arange(len(matrix))) for axis in ("input", "key_input")}
     if minimum is not None:
         variables["loss_minimum"] = ((), minimum)
     return xr.Dataset(variables, coords)

@@ -25,7 +25,13 @@ FLOW_RTOL = 1e-9
 
 
 class State(eqx.Module):
-    """What a run needs to go on: and so what a checkpoint holds."""
+    """What a run needs to go on, and therefore what a checkpoint holds.
+
+    Args:
+        model: the model.
+        optimizer: what the update rule remembers.
+        step: () how many updates were made.
+    """
 
     model: AbstractModel
     optimizer: Any
@@ -33,7 +39,13 @@ class State(eqx.Module):
 
 
 class Chunk(eqx.Module):
-    """What one call of the loop recorded; only the first stop − start entries count."""
+    """What one call of the loop recorded; only the first stop − start entries count.
+
+    Args:
+        loss: (step) the loss before each update.
+        test_loss: (step, test_set) the test losses before each update.
+        weights: name → (record, …) the weights at the recorded steps.
+    """
 
     loss: Float[Array, " step"]
     test_loss: Float[Array, "step test_set"]
@@ -41,6 +53,15 @@ class Chunk(eqx.Module):
 
 
 def initial_state(model: AbstractModel, hyper: Hyper) -> State:
+    """The state before the first update.
+
+    Args:
+        model: with its initial weights.
+        hyper: the update rule.
+
+    Returns:
+        The state.
+    """
     optimizer = None if hyper.rule == "flow" else hyper.transformation().init(eqx.filter(model, eqx.is_array))
     return State(model, optimizer, jnp.asarray(0))
 
@@ -48,7 +69,17 @@ def initial_state(model: AbstractModel, hyper: Hyper) -> State:
 def take_step(
     engine: AbstractEngine, transformation: optax.GradientTransformation, now: State, key: Key[Array, ""]
 ) -> tuple[State, Float[Array, ""]]:
-    """One update, and the loss before it."""
+    """One update.
+
+    Args:
+        engine: the training loss.
+        transformation: the update rule.
+        now: the state before it.
+        key: of the run; a stochastic engine gets fold_in(key, step).
+
+    Returns:
+        The state after it, and () the loss before it.
+    """
     step_key = jax.random.fold_in(key, now.step) if engine.stochastic else key
     loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
     updates, optimizer = transformation.update(gradient, now.optimizer, now.model)  # type: ignore[arg-type]
@@ -59,9 +90,18 @@ def take_step(
 def advance(
     engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], stop: Array, every: Array
 ) -> tuple[State, Chunk]:
-    """Train from ``state.step`` to ``stop``, recording the loss before each update and weights `every` steps.
+    """Train from ``state.step`` to `stop`, recording the loss before each update and the weights every so many steps.
 
-    ``stop − state.step`` is at most STEP_SLOTS, and at most RECORD_SLOTS records.
+    Args:
+        engine: the training loss.
+        state: the state to start from.
+        hyper: the update rule.
+        key: of the run.
+        stop: () the step to stop at, at most STEP_SLOTS steps on.
+        every: () steps from one record of the weights to the next; at most RECORD_SLOTS records fit.
+
+    Returns:
+        The state at `stop`, and what was recorded.
     """
     transformation = hyper.transformation()
     start = state.step
@@ -76,17 +116,16 @@ def advance(
     def update(step: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
         now, chunk = carry
         after, loss = take_step(engine, transformation, now, key)
-        chunk = Chunk(chunk.loss.at[step - start].set(loss), chunk.test_loss, chunk.weights)
+        tests = chunk.test_loss
         if num_tests:
-            tests = chunk.test_loss.at[step - start].set(engine.test_losses(now.model))
-            chunk = eqx.tree_at(lambda c: c.test_loss, chunk, tests)
-        return after, chunk
+            tests = tests.at[step - start].set(engine.test_losses(now.model))
+        return after, Chunk(chunk.loss.at[step - start].set(loss), tests, chunk.weights)
 
     def segment(index: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
         now, chunk = carry
         weights = {n: chunk.weights[n].at[index].set(w) for n, w in now.model.weights().items()}
         begin = start + index * every
-        carry = (now, eqx.tree_at(lambda c: c.weights, chunk, weights))
+        carry = (now, Chunk(chunk.loss, chunk.test_loss, weights))
         return jax.lax.fori_loop(begin, jnp.minimum(begin + every, stop), update, carry)
 
     return jax.lax.fori_loop(0, -((start - stop) // every), segment, (state, empty))
@@ -95,7 +134,18 @@ def advance(
 def advance_sampled(
     engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], marks: Int[Array, " mark"]
 ) -> tuple[State, Float[Array, " sample"]]:
-    """Train from ``marks[0]`` to ``marks[-1]`` and keep nothing but the loss at all marks but the last."""
+    """Train from ``marks[0]`` to ``marks[-1]`` and keep nothing but the loss at all marks but the last.
+
+    Args:
+        engine: the training loss.
+        state: the state to start from.
+        hyper: the update rule.
+        key: of the run.
+        marks: (mark) steps, increasing.
+
+    Returns:
+        The state at the last mark, and (mark − 1) the losses.
+    """
     transformation = hyper.transformation()
 
     def between(_: Array, now: State) -> State:
@@ -114,6 +164,15 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
     """FLOW_STEPS steps of gradient flow, τẆ = −½ ∂L/∂W, read at t/τ = 2·lr·step where gradient descent would be.
 
     Every call integrates anew from its first point, so a resumed run repeats the same numbers.
+
+    Args:
+        engine: the training loss.
+        state: the state to start from.
+        hyper: gives the learning rate, which is half the time between two steps.
+        key: of the run.
+
+    Returns:
+        The state FLOW_STEPS steps on, and what was recorded: weights at every step and at the end.
     """
     import diffrax  # a second of import time that only flows need
 
@@ -127,19 +186,11 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
     rtol = max(FLOW_RTOL, 16 * float(jnp.finfo(times.dtype).eps))  # float32 cannot meet FLOW_RTOL
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in jax.tree.leaves(arrays)]))
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        diffrax.Dopri8(),
-        t0=times[0],
-        t1=times[-1],
-        dt0=interval,
-        y0=arrays,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=rtol, atol=rtol * largest),
-        max_steps=1_000_000,
-        throw=False,
-    )
-    path = solution.ys
+    control = diffrax.PIDController(rtol=rtol, atol=rtol * largest)
+    path = diffrax.diffeqsolve(
+        diffrax.ODETerm(field), diffrax.Dopri8(), t0=times[0], t1=times[-1], dt0=interval, y0=arrays,
+        saveat=diffrax.SaveAt(ts=times), stepsize_controller=control, max_steps=1_000_000, throw=False,
+    ).ys  # fmt: skip
     loss = jax.vmap(lambda a: engine.loss(eqx.combine(a, rest), key))(path)
     tests = jax.vmap(lambda a: engine.test_losses(eqx.combine(a, rest)))(path)
     weights = eqx.combine(path, rest).weights()

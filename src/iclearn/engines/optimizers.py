@@ -11,7 +11,14 @@ from ..core.recipe import Optimizer
 
 
 class Hyper(eqx.Module):
-    """The numbers of an `Optimizer` as arrays, its rule as a static name."""
+    """The numbers of an `Optimizer` as arrays, its rule as a static name.
+
+    Args:
+        lr: learning rate.
+        momentum: of rule ``momentum``.
+        weight_decay: of rule ``adamw``.
+        rule: name of the rule.
+    """
 
     lr: Float[Array, "*run"]
     momentum: Float[Array, "*run"]
@@ -20,14 +27,21 @@ class Hyper(eqx.Module):
 
     @staticmethod
     def of(optimizer: Optimizer, dtype: str) -> Hyper:
-        return Hyper(
-            jnp.asarray(optimizer.lr, dtype),
-            jnp.asarray(optimizer.momentum, dtype),
-            jnp.asarray(optimizer.weight_decay, dtype),
-            optimizer.rule,
-        )
+        """The numbers of an optimizer in the precision of the run.
+
+        Args:
+            optimizer: of a recipe; its numbers may be traced.
+            dtype: name of the precision.
+
+        Returns:
+            The numbers.
+        """
+        numbers = (optimizer.lr, optimizer.momentum, optimizer.weight_decay)
+        lr, momentum, weight_decay = (jnp.asarray(number, dtype) for number in numbers)
+        return Hyper(lr, momentum, weight_decay, optimizer.rule)
 
     def transformation(self) -> optax.GradientTransformation:
+        """The update rule of optax; a flow has none."""
         match self.rule:
             case "gd" | "sgd":
                 return optax.sgd(self.lr)

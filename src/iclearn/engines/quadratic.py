@@ -21,13 +21,18 @@ from ..core.sharding import sum_blocks
 from ..core.task import AbstractSource, AbstractTask
 from ..models.base import AbstractFeatureModel
 from ..models.features import AbstractFeatureMap
-from .base import AbstractEngine
+from .base import AbstractEngine, stack_losses
 
 
 class QuadraticEngine(AbstractEngine[AbstractFeatureModel]):
     """Exact full-batch training of a model whose loss is a quadratic form, test losses included.
 
-    `reduced`: the form acts on the coefficients of the model without its zero blocks.
+    For an example see `AbstractEngine`.
+
+    Args:
+        train: the form of the training set.
+        tests: the forms of the test sets.
+        reduced: whether they act on the coefficients of the model without its zero blocks.
     """
 
     train: AbstractForm
@@ -46,15 +51,22 @@ class QuadraticEngine(AbstractEngine[AbstractFeatureModel]):
 
     def test_losses(self, model: AbstractFeatureModel) -> Float[Array, " test_set"]:
         coefficients = self._coefficients(model)
-        losses = [test(coefficients) for test in self.tests]
-        return jnp.stack(losses) if losses else jnp.zeros((0,), coefficients.dtype)
+        return stack_losses([test(coefficients) for test in self.tests])
 
     def minimum(self) -> Any:
         return self.train.minimum()
 
 
 def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> Moments:
-    """Weighted sums over one batch, accumulated in double precision."""
+    """The moments of one batch, accumulated in double precision.
+
+    Args:
+        features: the feature map.
+        batch: prompts (or their features) with targets and weights.
+
+    Returns:
+        M = Σ_p weight_p φ_p φ_pᵀ, b = Σ_p weight_p φ_p y_pᵀ and c = Σ_p weight_p ‖y_p‖²/outputs.
+    """
     phi = batch.features if isinstance(batch, FeatureBatch) else jax.vmap(features)(batch.prompt)
     phi, target = phi.astype(jnp.float64), batch.target.astype(jnp.float64)
     weighted = phi * batch.weight.astype(jnp.float64)[:, None]
@@ -64,7 +76,23 @@ def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> 
 
 @eqx.filter_jit
 def stream_moments(source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int) -> Moments:
-    """Moments over all blocks of a source; with ``contexts`` > 0 averaged over the prefixes of 1..contexts pairs."""
+    """The moments over all prompts of a source, block by block in bounded memory.
+
+    Args:
+        source: the prompts.
+        features: the feature map.
+        out_dim: number of outputs.
+        contexts: 0 for the prompts as they are; above 0 for the mean over their prefixes of 1..contexts pairs.
+
+    Returns:
+        The moments, in double precision.
+
+    >>> import iclearn as icl
+    >>> from iclearn.models import Cubic
+    >>> source = icl.LinearRegression(dim=2, context_len=4, num_prompts=50).source(0, "float64")
+    >>> stream_moments(source, Cubic(2, 1, "context"), 1, 0).second.shape
+    (4, 4)
+    """
     zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
 
     def part(index: Array) -> Moments:
@@ -82,7 +110,17 @@ def stream_moments(source: AbstractSource, features: AbstractFeatureMap, out_dim
 
 
 def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int | Array, dtype: str) -> QuadraticEngine:
-    """The engine of a fixed training set: it and every test set are streamed once."""
+    """The engine of a fixed training set: it and every test set are streamed once.
+
+    Args:
+        task: the task.
+        features: the feature map of the model.
+        seed: the root seed; may be traced.
+        dtype: name of the precision.
+
+    Returns:
+        The engine.
+    """
 
     def collect(which: str) -> Moments:
         contexts = task.context_len if task.prefixes and which == "train" else 0
@@ -98,7 +136,17 @@ remembered_moments_engine = functools.lru_cache(maxsize=8)(moments_engine)
 def population_engine(
     task: AbstractTask, model: AbstractFeatureModel, seed: int | Array, dtype: Any
 ) -> QuadraticEngine:
-    """The engine of infinitely many prompts, for weights of which it is known that they stay in the reduced model."""
+    """The engine of infinitely many prompts, for weights of which it is known that they stay in the reduced model.
+
+    Args:
+        task: the task.
+        model: the model, whose features count and whose weights do not.
+        seed: the root seed; may be traced.
+        dtype: the precision.
+
+    Returns:
+        The engine.
+    """
     features = model.reduced().feature_map
     assert features is not None
     forms = [features.population_form(task, seed, dtype, which) for which in ("train", *task.tests)]

@@ -1,7 +1,7 @@
 """What is kept of a run that is one of a million: a few numbers, computed on the device from its sampled loss curve.
 
-Everything here is a function of the loss at the steps that `sample_steps` names, whoever trained the run: alone,
-vmapped, or in a fused kernel.
+Everything here is a function of the loss at the steps that `sample_steps` names, however the run was trained: alone,
+vmapped, or in a Pallas kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ MOST = 8  # plateaus without theory that are kept
 
 
 def sample_steps(steps: int, samples: int) -> Int[np.ndarray, " sample"]:
-    """Steps at which the loss of a run is sampled: evenly spaced from 0, and the last step, at most samples + 1.
+    """Steps at which the loss of a run is sampled: evenly spaced from 0, and the last step.
+
+    Args:
+        steps: of the run.
+        samples: how many samples are wanted.
+
+    Returns:
+        The steps, at most samples + 1 of them.
 
     >>> sample_steps(11, 4)
     array([ 0,  3,  6,  9, 10])
@@ -36,7 +43,16 @@ def sample_steps(steps: int, samples: int) -> Int[np.ndarray, " sample"]:
 def run_status(
     curve: Float[Array, " sample"], steps: Int[Array, " sample"], minimum: Float[Array, ""]
 ) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """The code of how a run ended (STATUS_CODES), and the sampled step at which it diverged or its last one."""
+    """How a run ended.
+
+    Args:
+        curve: (sample) sampled losses.
+        steps: (sample) their steps.
+        minimum: () the least loss the run could reach (NaN where it is not known).
+
+    Returns:
+        The code of how it ended (STATUS_CODES), and the sampled step at which it diverged or the number of its steps.
+    """
     bad = ~jnp.isfinite(curve) | (curve > BLOW_UP * jnp.maximum(curve[0], 1e-300))
     at_rest = curve[-1] - minimum <= CONVERGED * jnp.maximum(curve[0] - minimum, 0)  # false where it is not known
     code = jnp.where(bad.any(), 2, jnp.where(at_rest, 1, 0)).astype(jnp.int8)
@@ -46,15 +62,33 @@ def run_status(
 def crossings(
     curve: Float[Array, " sample"], steps: Int[Array, " sample"], levels: Float[Array, " level"]
 ) -> Float[Array, " drop"]:
-    """The first step at which the loss is below half way from each level to the next; NaN where it never is."""
+    """When a curve passes from each level to the next.
 
+    Args:
+        curve: (sample) sampled losses.
+        steps: (sample) their steps.
+        levels: (level) heights, decreasing.
+
+    Returns:
+        (level − 1) the first step at which the loss is below half way from each level to the next, interpolated; NaN
+        where it never is.
+    """
     return jax.vmap(lambda height: first_below(curve, steps, height, jnp))((levels[:-1] + levels[1:]) / 2)
 
 
 def dwells(
     curve: Float[Array, " sample"], steps: Int[Array, " sample"], levels: Float[Array, " level"]
 ) -> Float[Array, " level"]:
-    """Steps spent near each level: within NEAR of the gap to its neighbor on that side."""
+    """How long a curve stays near each level: within NEAR of the gap to its neighbor on that side.
+
+    Args:
+        curve: (sample) sampled losses.
+        steps: (sample) their steps.
+        levels: (level) heights, decreasing.
+
+    Returns:
+        (level) numbers of steps.
+    """
     gaps = levels[:-1] - levels[1:]
     above = jnp.concatenate([gaps[:1], gaps]) * NEAR
     below = jnp.concatenate([gaps, gaps[-1:]]) * NEAR
@@ -66,8 +100,15 @@ def dwells(
 def plateaus(curve: Float[Array, " sample"], steps: Int[Array, " sample"]) -> dict[str, Array]:
     """Stretches in which the curve falls at most SLOW times as fast as on average, before it settles.
 
-    A quick look for many runs, in the order of time, the first MOST of them; `probes.find_plateaus` is the careful
-    one, for a single curve.
+    A quick look for many runs; `probes.find_plateaus` is the careful one, for a single curve.
+
+    Args:
+        curve: (sample) sampled losses.
+        steps: (sample) their steps.
+
+    Returns:
+        ``plateau_count``, and of the first MOST of them in the order of time ``plateau_height``, ``plateau_start`` and
+        ``plateau_steps``, filled up with NaN.
     """
     size = curve.shape[0]
     lowest = jnp.min(curve)
@@ -101,27 +142,23 @@ def reduce_curves(
     """The reductions of every run.
 
     Args:
-        curves: losses at `steps`.
-        minimum: the least loss each run could reach (NaN where it is not known).
-        levels: heights at which theory expects plateaus, decreasing; then `crossing_step` and `dwell_steps` say when
-            the run passed and how long it stayed. Without them plateaus are looked for (`plateaus`).
+        curves: (run, sample) losses at `steps`.
+        steps: (sample) the sampled steps.
+        minimum: (run) the least loss each run could reach (NaN where it is not known).
+        levels: (run, level) heights at which theory expects plateaus, decreasing.
+
+    Returns:
+        Name → array with a leading axis of runs: first and final loss, minimum, status, ``plateaus``, and with levels
+        ``crossing_step`` (`crossings`) and ``dwell_steps`` (`dwells`).
     """
 
     def one(curve: Array, least: Array, heights: Array | None) -> dict[str, Array]:
         code, step = run_status(curve, steps, least)
-        found = {
-            "first_loss": curve[0],
-            "final_loss": curve[-1],
-            "minimum": least,
-            "status": code,
-            "status_step": step,
-            **plateaus(curve, steps),
-        }
+        found = {"first_loss": curve[0], "final_loss": curve[-1], "minimum": least, "status": code, "status_step": step}
+        found |= plateaus(curve, steps)
         if heights is not None:
-            found |= {
-                "crossing_step": crossings(curve, steps, heights),
-                "dwell_steps": dwells(curve, steps, heights),
-            }
+            passed, stayed = crossings(curve, steps, heights), dwells(curve, steps, heights)
+            found |= {"crossing_step": passed, "dwell_steps": stayed}
         return found
 
     if levels is None:

@@ -15,15 +15,42 @@ from ..core.prompt import Batch, FeatureBatch
 from ..core.rng import stream
 from ..core.sharding import spread_prompts
 from ..core.task import AbstractTask
-from .base import AbstractEngine
+from .base import AbstractEngine, stack_losses
 
 
-class SamplesEngine(AbstractEngine[AbstractModel]):
-    """Full batch, or `batch_size` prompts drawn from the set (with replacement) at every step."""
+class AbstractPromptsEngine(AbstractEngine[AbstractModel]):
+    """An engine that predicts prompt by prompt and therefore does not know the least loss.
+
+    Args:
+        tests: the prompts of the test sets.
+    """
+
+    tests: tuple[Batch | FeatureBatch, ...]
+
+    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
+        return stack_losses([mean_loss(model, test) for test in self.tests])
+
+    def minimum(self) -> None:
+        return None
+
+
+class SamplesEngine(AbstractPromptsEngine):
+    """Full batch, or a number of prompts drawn from the set (with replacement) at every step.
+
+    Args:
+        train: the prompts of the training set.
+        num_prompts: how many they are, without those that fill up the devices.
+        batch_size: prompts of a step (None: all).
+
+    >>> import iclearn as icl
+    >>> from iclearn.engines import prepare
+    >>> task = icl.LinearRegression(dim=2, context_len=4, num_prompts=50)
+    >>> prepare(icl.Recipe(task=task, model=icl.Attention(softmax=True))).engine.num_prompts
+    50
+    """
 
     train: Batch | FeatureBatch
-    tests: tuple[Batch | FeatureBatch, ...]
-    num_prompts: int = eqx.field(static=True)  # without those that fill up the devices
+    num_prompts: int = eqx.field(static=True)
     batch_size: int | None = eqx.field(static=True)
 
     @property
@@ -38,21 +65,25 @@ class SamplesEngine(AbstractEngine[AbstractModel]):
         weight = chosen.weight * (self.num_prompts / self.batch_size)
         return mean_loss(model, eqx.tree_at(lambda b: b.weight, chosen, weight))
 
-    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
-        losses = [mean_loss(model, test) for test in self.tests]
-        return jnp.stack(losses) if losses else jnp.zeros((0,), self.train.target.dtype)
 
-    def minimum(self) -> float | None:
-        return None
-
-
-class FreshEngine(AbstractEngine[AbstractModel]):
+class FreshEngine(AbstractPromptsEngine):
     """New prompts at every step, drawn inside the compiled loop and never stored.
 
-    `parameters` are the fields of the task that are only numbers: tasks that differ in them share a program.
+    Args:
+        seed: () the root seed.
+        parameters: the fields of the task that are only numbers: tasks that differ in them share a program.
+        task: the task, with 0 in these fields.
+        batch_size: prompts of a step.
+        dtype: name of their precision.
+
+    >>> import iclearn as icl
+    >>> from iclearn.engines import prepare
+    >>> task = icl.LinearRegression(dim=2, context_len=4, num_prompts=None)
+    >>> optimizer = icl.Optimizer("sgd", batch_size=8)
+    >>> prepare(icl.Recipe(task=task, model=icl.Attention(softmax=True), optimizer=optimizer)).engine.stochastic
+    True
     """
 
-    tests: tuple[Batch | FeatureBatch, ...]
     seed: Array
     parameters: dict[str, Array]
     task: AbstractTask = eqx.field(static=True)
@@ -67,16 +98,19 @@ class FreshEngine(AbstractEngine[AbstractModel]):
         task = self.task.unchecked(**self.parameters)
         return mean_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
 
-    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
-        losses = [mean_loss(model, test) for test in self.tests]
-        return jnp.stack(losses) if losses else jnp.zeros((0,), self.dtype)
-
-    def minimum(self) -> float | None:
-        return None
-
 
 def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype: Any) -> SamplesEngine | FreshEngine:
-    """The whole training set in memory, or fresh prompts where the task has infinitely many."""
+    """The engine that has the whole training set in memory, or fresh prompts where the task has infinitely many.
+
+    Args:
+        task: the task.
+        batch_size: prompts of a step (None: the whole training set).
+        seed: the root seed.
+        dtype: the precision.
+
+    Returns:
+        The engine.
+    """
     tests = tuple(task.source(seed, dtype, which).everything() for which in task.tests)
     if task.num_prompts is None:
         if batch_size is None:
@@ -88,12 +122,18 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
         blank = task.unchecked(**dict.fromkeys(parameters, 0.0))  # what a program must not depend on
         traced = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
         return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
-    contexts = task.context_len if task.prefixes else 0
-    train = task.source(seed, dtype).everything(contexts)
+    train = task.source(seed, dtype).everything(task.context_len if task.prefixes else 0)
     count = train.weight.shape[0]
-    return SamplesEngine(spread_prompts(train, count), tests, count, batch_size)
+    return SamplesEngine(tests, spread_prompts(train, count), count, batch_size)
 
 
 def step_key(seed: int | Array) -> Key[Array, ""]:
-    """Root of the keys that steps use for minibatches and fresh prompts."""
+    """The key from which those of the steps are made, for minibatches and fresh prompts.
+
+    Args:
+        seed: the root seed; may be traced.
+
+    Returns:
+        The key of the stream ``steps``.
+    """
     return stream(seed, "steps")

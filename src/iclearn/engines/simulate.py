@@ -7,10 +7,9 @@ losses, shows progress and keeps checkpoints.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -18,47 +17,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.checks import check_int
+from ..core.checks import check_int, require
 from ..core.dataset import Dataset
-from ..core.errors import IclearnError
-from ..core.jax_settings import compile_meter, small_work
+from ..core.jax_settings import CompileTime, compile_meter, small_work
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
 from .batch.inputs import RunInputs, program_of, run_inputs, stack_runs
 from .build import EXACT, Setup, prepare
+from .counting import count_runs
 from .finish import Log, diverged, finished_trace
 from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, initial_state
 from .optimizers import Hyper
 from .samples import step_key
-
-
-@dataclass(eq=False)
-class RunCount:
-    """How many runs were trained."""
-
-    count: int = 0
-
-
-_counters: ContextVar[tuple[RunCount, ...]] = ContextVar("counters", default=())
-
-
-@contextmanager
-def counted_runs() -> Iterator[RunCount]:
-    """Count the runs that are trained inside the block, in this thread."""
-    counter = RunCount()
-    token = _counters.set((*_counters.get(), counter))
-    try:
-        yield counter
-    finally:
-        _counters.reset(token)
-
-
-def count_runs(number: int) -> None:
-    """Note that so many runs were trained."""
-    for counter in _counters.get():
-        counter.count += number
-
 
 CHUNK_SECONDS = 0.5  # aimed time between two looks at a run
 
@@ -67,7 +38,10 @@ Progress = Callable[[int, int, float], None]
 
 @runtime_checkable
 class Checkpointer(Protocol):
-    """Where a run in progress is kept; `iclearn.store` has one on disk."""
+    """Where a run in progress is kept: `load` gives back what `save` kept, and `due` says whether it is time to save.
+
+    `iclearn.store` has one on disk.
+    """
 
     def load(self) -> dict[str, np.ndarray] | None: ...
     def save(self, arrays: dict[str, np.ndarray]) -> None: ...
@@ -105,35 +79,37 @@ def simulate(
     with compile_meter() as compiling:
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
-        setup_seconds = time.perf_counter() - begin
-        if setup.engine_name in EXACT:
-            with small_work() as device:
-                run = _OneRun(recipe, _moved(setup, device))
-                _drive([recipe], run, progress=progress, checkpoint=checkpoint)
-        else:
-            device, run = jax.devices()[0], _OneRun(recipe, setup)
+        setup_seconds, exact = time.perf_counter() - begin, setup.engine_name in EXACT
+        with small_work() if exact else nullcontext(jax.devices()[0]) as device:
+            run = _OneRun(recipe, _moved(setup, device) if exact else setup)
             _drive([recipe], run, progress=progress, checkpoint=checkpoint)
-    facts = {
-        "wall_seconds": time.perf_counter() - begin + run.spent,
-        "setup_seconds": setup_seconds,
-        "compile_seconds": compiling.seconds,
-        "programs_compiled": compiling.programs,
-        "compile_cache_hits": compiling.cache_hits,
-        "device": str(device.device_kind),
-        "platform": device.platform,
-    }
+    place = {"device": str(device.device_kind), "platform": device.platform}
+    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place)
     return finished_trace(recipe, run.setup, run.logs[0], run.state, run.bad_steps[0], facts)
 
 
+def _facts(compiling: CompileTime, seconds: float, runs: int = 1, **more: Any) -> dict[str, Any]:
+    """What the provenance says about the time a run took, its share of what it had in common with others."""
+    shares = {"wall_seconds": seconds / runs, "compile_seconds": compiling.seconds / runs}
+    return {**shares, "programs_compiled": compiling.programs, "compile_cache_hits": compiling.cache_hits, **more}
+
+
 def continue_training(trace: Trace, steps: int, **given: Any) -> Trace:
-    """`simulate` of the run with `steps` more steps, started from where `trace` ended."""
+    """`simulate` of a longer run, started from where a run ended; `Trace.continue_` calls it.
+
+    Args:
+        trace: the run.
+        steps: further updates.
+        given: more arguments of `simulate`.
+
+    Returns:
+        The Trace of all steps.
+    """
     check_int("the number of further steps", steps, 1)
-    if trace.status is Status.DIVERGED:
-        raise IclearnError(f"this run {trace.sentence}: there is nothing to go on from")
-    if "record" not in trace.data:
-        raise IclearnError("this run recorded no weights to go on from: train with record=Record(weights=…) above 0")
+    require(trace.status is not Status.DIVERGED, f"this run {trace.sentence}: there is nothing to go on from")
+    recorded = "record" in trace.data
+    require(recorded, "this run recorded no weights to go on from: train with record=Record(weights=…) above 0")
     recipe = trace.recipe
-    longer = recipe.replace(steps=recipe.steps + steps)
     records = trace.data["record"].values
     before = records < recipe.steps  # the last record is made again, by the first step that follows
     saved = {
@@ -146,7 +122,7 @@ def continue_training(trace: Trace, steps: int, **given: Any) -> Trace:
     memory = [trace.data[f"optimizer_{i}"].values for i in range(len(trace.data)) if f"optimizer_{i}" in trace.data]
     leaves = [*trace.weights(-1).values(), *memory, np.asarray(recipe.steps)]
     saved |= {f"state_{i}": leaf for i, leaf in enumerate(leaves)}
-    return simulate(longer, checkpoint=_Once(saved), **given)
+    return simulate(recipe.replace(steps=recipe.steps + steps), checkpoint=_Once(saved), **given)
 
 
 @dataclass
@@ -173,33 +149,19 @@ def _moved(setup: Setup, device: Any) -> Setup:
     return eqx.combine(jax.device_put(arrays, device), rest)
 
 
-@dataclass
 class _Runs:
     """What the host loop drives: `advance` trains all runs to `stop` and returns arrays with a leading axis of runs."""
 
-    logs: list[Log]
-    bad_steps: list[int | None] = field(init=False)
-    spent: float = 0.0  # seconds before a resume
-
-    def __post_init__(self) -> None:
-        self.bad_steps = [None] * len(self.logs)
+    def __init__(self, count: int) -> None:
+        self.logs = [Log() for _ in range(count)]
+        self.bad_steps: list[int | None] = [None] * count
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
         raise NotImplementedError
 
-    def load(self, saved: dict[str, np.ndarray]) -> int:
-        raise NotImplementedError
-
-    def freeze(self, seconds: float) -> dict[str, np.ndarray]:
-        raise NotImplementedError
-
 
 def _drive(
-    recipes: Sequence[Recipe],
-    runs: _Runs,
-    *,
-    progress: Progress | None = None,
-    checkpoint: Checkpointer | None = None,
+    recipes: Sequence[Recipe], runs: _Runs, *, progress: Progress | None, checkpoint: Checkpointer | None = None
 ) -> None:
     """The host loop: chunks of about half a second until all steps are done or every run has diverged."""
     count_runs(len(recipes))
@@ -208,8 +170,9 @@ def _drive(
     if flow:  # records must fall on the points a call returns
         every = next(e for e in range(min(every, FLOW_STEPS), FLOW_STEPS + 1) if FLOW_STEPS % e == 0)
     length, limit = every, min(STEP_SLOTS // every, RECORD_SLOTS) * every
+    single = runs if isinstance(runs, _OneRun) else None  # the only kind that is kept and restored
     saved = checkpoint.load() if checkpoint is not None else None
-    done = 0 if saved is None else runs.load(saved)
+    done = 0 if saved is None or single is None else single.load(saved)
     begin = time.perf_counter()
     while done < steps and None in runs.bad_steps:
         tick = time.perf_counter()
@@ -236,12 +199,22 @@ def _drive(
         length = next_length(count, seconds, every, limit)
         if progress is not None:
             progress(done, steps, float(runs.logs[0].loss[-1][-1]))
-        if checkpoint is not None and done < steps and checkpoint.due():
-            checkpoint.save(runs.freeze(time.perf_counter() - begin))
+        if checkpoint is not None and single is not None and done < steps and checkpoint.due():
+            checkpoint.save(single.freeze(time.perf_counter() - begin))
 
 
 def next_length(count: int, seconds: float, every: int, limit: int) -> int:
-    """Steps of the next chunk after `count` steps took these seconds: whole recording intervals, half a second."""
+    """Steps of the next chunk, so that it takes about CHUNK_SECONDS.
+
+    Args:
+        count: steps of the last chunk.
+        seconds: time they took.
+        every: steps from one record to the next, of which a chunk is a multiple.
+        limit: steps a chunk can hold.
+
+    Returns:
+        The number of steps.
+    """
     faster = count * CHUNK_SECONDS / max(seconds, 1e-6)
     return max(every, min(limit, int(min(faster, 8 * count)) // every * every))
 
@@ -249,9 +222,11 @@ def next_length(count: int, seconds: float, every: int, limit: int) -> int:
 class _OneRun(_Runs):
     """One run, whose state can be kept and restored."""
 
+    spent = 0.0  # seconds before a resume
+
     def __init__(self, recipe: Recipe, setup: Setup) -> None:
-        super().__init__([Log()])
-        self.recipe, self.setup = recipe, setup
+        super().__init__(1)
+        self.setup = setup
         self.hyper = Hyper.of(recipe.optimizer, recipe.dtype)
         self.state, self.key = initial_state(setup.model, self.hyper), step_key(recipe.seed)
 
@@ -259,14 +234,11 @@ class _OneRun(_Runs):
         if self.hyper.rule == "flow":
             self.state, chunk = advance_flow(self.setup.engine, self.state, self.hyper, self.key)
             if stop - start < FLOW_STEPS:  # the last call went beyond the last step
-                ends = {name: jnp.asarray(path[stop - start]) for name, path in chunk.weights.items()}
-                self.state = eqx.tree_at(
-                    lambda s: [getattr(s.model, name) for name in ends], self.state, list(ends.values())
-                )
+                ends = [jnp.asarray(path[stop - start]) for path in chunk.weights.values()]
+                self.state = eqx.tree_at(lambda s: [getattr(s.model, n) for n in chunk.weights], self.state, ends)
         else:
-            self.state, chunk = advance(
-                self.setup.engine, self.state, self.hyper, self.key, jnp.asarray(stop), jnp.asarray(every)
-            )
+            bounds = jnp.asarray(stop), jnp.asarray(every)
+            self.state, chunk = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
 
     def load(self, saved: dict[str, np.ndarray]) -> int:
@@ -287,7 +259,7 @@ class _ManyRuns(_Runs):
     """Runs that share a program, vmapped. The step number is the same for all, so the loop stays one loop."""
 
     def __init__(self, inputs: Sequence[RunInputs]) -> None:
-        super().__init__([Log() for _ in inputs])
+        super().__init__(len(inputs))
         self.inputs = stack_runs(inputs)
         self.states: State | None = None
 
@@ -307,54 +279,49 @@ def _advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[
 
 
 def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], None] | None = None) -> list[Trace]:
-    """The Trace of each recipe, in order: what `simulate` gives one by one, to rounding.
+    """Train several recipes: what `simulate` gives one by one, to rounding, in less time.
 
     Recipes that lead to the same program (same sizes, rule, steps and records: seeds, learning rates and whatever else
     is traced may differ) are vmapped; a run that diverges ends alone. Flows and runs on given data or weights need
     `simulate`; flows are passed on to it.
 
     Args:
+        recipes: the experiments.
         progress: called between chunks with (runs·steps done, runs·steps in all).
+
+    Returns:
+        The Trace of each recipe, in order.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> base = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), steps=20)
+    >>> [trace.recipe.seed for trace in icl.simulate_many([base.replace(seed=seed) for seed in (0, 1)])]
+    [0, 1]
     """
     traces: dict[int, Trace] = {}
-    total = sum(recipe.steps for recipe in recipes)
-    done = 0
+    total, done = sum(recipe.steps for recipe in recipes), 0
 
-    def note(runs: int, before: int, now: int) -> int:
-        nonlocal done
-        done += runs * (now - before)
+    def note(steps: int) -> None:
         if progress is not None:
-            progress(done, total)
-        return now
+            progress(steps, total)
 
     groups: dict[Any, list[tuple[int, Setup, RunInputs]]] = {}
     for index, recipe in enumerate(recipes):
         if recipe.optimizer.rule == "flow":
             traces[index] = simulate(recipe)
-            note(1, 0, recipe.steps)
+            done += recipe.steps
+            note(done)
             continue
         setup = prepare(recipe)
-        inputs = run_inputs(recipe, setup)
+        inputs = run_inputs(recipe, setup.model, setup.engine)
         groups.setdefault(program_of(recipe, inputs), []).append((index, setup, inputs))
     for members in groups.values():
-        chosen = [recipes[index] for index, _, _ in members]
-        begin, last = time.perf_counter(), 0
-
-        def said(step: int, steps: int, loss: float, count: int = len(chosen)) -> None:
-            nonlocal last
-            last = note(count, last, step)
-
+        chosen, count, begin = [recipes[index] for index, _, _ in members], len(members), time.perf_counter()
         with compile_meter() as compiling:
             runs = _ManyRuns([inputs for _, _, inputs in members])
-            _drive(chosen, runs, progress=said)
-        facts = {
-            "wall_seconds": (time.perf_counter() - begin) / len(chosen),
-            "setup_seconds": 0.0,
-            "compile_seconds": compiling.seconds / len(chosen),
-            "programs_compiled": compiling.programs,
-            "compile_cache_hits": compiling.cache_hits,
-            "run_beside": len(chosen) - 1,
-        }
+            _drive(chosen, runs, progress=lambda step, steps, loss, n=count, before=done: note(before + n * step))
+        done += count * chosen[0].steps
+        facts = _facts(compiling, time.perf_counter() - begin, count, setup_seconds=0.0, run_beside=count - 1)
         final = jax.tree.map(np.asarray, runs.states)
         for i, (index, setup, _) in enumerate(members):
             state = jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), final)

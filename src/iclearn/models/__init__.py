@@ -1,4 +1,4 @@
-"""Models: attention and its disguises, and in-context algorithms with nothing to train."""
+"""Models: attention, linear networks equivalent to it, and in-context algorithms with nothing to train."""
 
 from ..core.model import AbstractModel, AbstractModelSpec
 from .attention import Attention
@@ -11,25 +11,7 @@ from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
 from .softmax_layers import SoftmaxLayer
 
 __all__ = [
-    "LSA",
-    "AbstractFeatureMap",
-    "AbstractFeatureModel",
-    "AbstractModel",
-    "AbstractModelSpec",
-    "Attention",
-    "ConvSum",
-    "Cubic",
-    "CubicMLP",
-    "FixedGuessLSA",
-    "GramQuery",
-    "GuessGramQuery",
-    "GuessingLSA",
-    "HeadFactors",
-    "LSAGroup",
-    "LSATogether",
-    "MergedAttention",
-    "ReducedMerged",
-    "ReducedSeparate",
-    "SeparateAttention",
-    "SoftmaxLayer",
-]
+    "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractModel", "AbstractModelSpec", "Attention", "ConvSum",
+    "Cubic", "CubicMLP", "FixedGuessLSA", "GramQuery", "GuessGramQuery", "GuessingLSA", "HeadFactors", "LSAGroup",
+    "LSATogether", "MergedAttention", "ReducedMerged", "ReducedSeparate", "SeparateAttention", "SoftmaxLayer",
+]  # fmt: skip

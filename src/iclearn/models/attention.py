@@ -9,9 +9,8 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core.checks import check_choice, check_int
-from ..core.errors import IclearnError
-from ..core.model import AbstractModelSpec, check_weight_names
+from ..core.checks import check_choice, check_int, require
+from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
 from ..core.rng import stream
 from ..core.task import AbstractTask
@@ -34,16 +33,20 @@ _CLASSES: dict[str, type[AbstractFeatureModel]] = {
 
 @dataclass(frozen=True)
 class Attention(AbstractModelSpec, kind="attention"):
-    """An attention model, or one of its disguises.
+    """An attention model (zhang2025), or a linear network on cubic features that is equivalent to one.
 
     Args:
-        family: ``merged`` (attnM) and ``separate`` (attnS) are the full models the public code trains;
-            ``*_reduced`` leave out the zero blocks; ``mlp`` and ``conv`` are the linear networks on z.
+        family: ``merged`` (`MergedAttention`) and ``separate`` (`SeparateAttention`) are the full models that the
+            public code trains; ``*_reduced`` leave out the zero blocks; ``mlp`` (`CubicMLP`) and ``conv`` (`ConvSum`)
+            are the linear networks on the cubic features.
         num_heads: H, for ``mlp`` the width.
         rank: R of the separate key-query weights; 1 otherwise.
         softmax: softmax over the tokens instead of linear attention (full models only).
         normalize: ``none``: the sum over tokens (public code), ``context``: divided by N (the paper), ``tokens``:
             divided by the number of tokens, query included (public code with --vary_len).
+
+    >>> Attention("separate", num_heads=3, rank=2).describe()
+    'separate H=3 R=2'
     """
 
     family: Family = "merged"
@@ -57,13 +60,11 @@ class Attention(AbstractModelSpec, kind="attention"):
         check_choice("normalize", self.normalize, Normalize)
         check_int("num_heads", self.num_heads, 1)
         check_int("rank", self.rank, 1)
-        if self.softmax and self.family not in ("merged", "separate"):
-            raise IclearnError(
-                f"softmax needs the tokens; the {self.family} model reads cubic features: "
-                "drop softmax or choose merged or separate"
-            )
-        if self.rank > 1 and self.family in ("merged", "merged_reduced", "mlp"):
-            raise IclearnError(f"the {self.family} model has no rank: rank must be 1, not {self.rank}")
+        needs_tokens = f"softmax needs the tokens; the {self.family} model reads cubic features: "
+        reads_tokens = self.family in ("merged", "separate")
+        require(reads_tokens or not self.softmax, needs_tokens + "drop softmax or choose merged or separate")
+        ranked = self.rank == 1 or self.family not in ("merged", "merged_reduced", "mlp")
+        require(ranked, f"the {self.family} model has no rank: rank must be 1, not {self.rank}")
 
     @property
     def reads_features(self) -> bool:
@@ -74,56 +75,43 @@ class Attention(AbstractModelSpec, kind="attention"):
         return f"{self.family}{softmax} H={self.num_heads} R={self.rank}"
 
     def check(self, dim: int, out_dim: int) -> None:
-        """Refuse what does not fit a task of these sizes."""
-        if self.rank > dim + out_dim:
-            raise IclearnError(
-                f"rank {self.rank} is larger than the {dim + out_dim} entries of a token "
-                f"(dim {dim} + out_dim {out_dim}): choose at most {dim + out_dim}"
-            )
-        if self.family == "conv" and out_dim != 1:
-            raise IclearnError(f"the conv model has one output; this task has {out_dim}")
+        """Refuse a model that does not fit a task.
+
+        Args:
+            dim: dimension of its inputs.
+            out_dim: number of its outputs.
+        """
+        entries = f"{dim + out_dim} entries of a token (dim {dim} + out_dim {out_dim}): choose at most {dim + out_dim}"
+        require(self.rank <= dim + out_dim, f"rank {self.rank} is larger than the {entries}")
+        single = self.family != "conv" or out_dim == 1
+        require(single, f"the conv model has one output; this task has {out_dim}")
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractFeatureModel:
-        """The model at initialization, drawn from the seed's ``init`` stream.
+        """The model at initialization, drawn from the seed's ``init`` stream (`models.initialize`).
 
-        A reduced model, an mlp or a conv net starts from the weights that the full model of the same seed has.
+        A reduced model, an mlp with one output or a conv net starts from the weights that the full model of the same
+        seed has. For the arguments see `AbstractModelSpec.initial`.
         """
         self.check(task.dim, task.out_dim)
-        if init.scheme == "given":
-            raise IclearnError("this recipe starts from given weights: pass them as weights=")
-        key = stream(seed, "init")
+        require(init.scheme != "given", "this recipe starts from given weights: pass them as weights=")
+        key, sizes = stream(seed, "init"), (task.dim, task.out_dim, self.num_heads)
+        model: AbstractFeatureModel
         if self.family == "mlp" and task.out_dim > 1:
-            model: AbstractFeatureModel = draw_mlp(key, task.dim, task.out_dim, self.num_heads, init, self.normalize)
+            model = draw_mlp(key, *sizes, init)
         elif self.family in ("merged", "merged_reduced", "mlp"):
-            merged = draw_merged(
-                key,
-                task.dim,
-                task.out_dim,
-                self.num_heads,
-                init,
-                softmax=self.softmax,
-                normalize=self.normalize,
-            )
-            reduced = merged.reduced()
-            model = {"merged": lambda: merged, "merged_reduced": lambda: reduced, "mlp": reduced.as_mlp}[self.family]()
+            model = draw_merged(key, *sizes, init)
         else:
-            separate = draw_separate(
-                key, task.dim, task.out_dim, self.num_heads, self.rank, init,
-                softmax=self.softmax, normalize=self.normalize,
-            )  # fmt: skip
-            smaller = separate.reduced()
-            model = {
-                "separate": lambda: separate, "separate_reduced": lambda: smaller, "conv": smaller.as_conv
-            }[self.family]()  # fmt: skip
+            model = draw_separate(key, *sizes, self.rank, init)
+        if self.family not in ("merged", "separate"):
+            model = model.reduced()
+        if self.family == "mlp" and isinstance(model, ReducedMerged):
+            model = model.as_mlp()
+        if self.family == "conv" and isinstance(model, ReducedSeparate):
+            model = model.as_conv()
         return self.rebuild(task.dim, {name: jnp.asarray(w, dtype) for name, w in model.weights().items()})
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractFeatureModel:
-        """The model of this spec with these weight arrays, named as in its `axes`."""
         cls = _CLASSES[self.family]
-        check_weight_names(cls.axes, weights, f"a {self.family} model")
-        static: dict[str, Any] = {"normalize": self.normalize}
-        if self.family in ("merged", "separate"):
-            static["softmax"] = self.softmax
-        if self.family == "mlp":
-            static["dim"] = dim
-        return cls(**{name: jnp.asarray(weights[name]) for name in cls.axes}, **static)
+        static = {"normalize": self.normalize, "softmax": self.softmax, "dim": dim}
+        own = {name: value for name, value in static.items() if name in cls.__dataclass_fields__}
+        return cls(**checked_weights(cls.axes, weights, f"a {self.family} model"), **own)

@@ -14,7 +14,18 @@ from .features import AbstractFeatureMap
 class HeadFactors(NamedTuple):
     """A reduced model with one output, head by head: ŷ = Σ_h v_h βᵀ U_h x_q with U_h = Σ_r k_hr q_hrᵀ, or U_h itself.
 
-    `kq` holds U_hᵀ. Either `key` and `query` are there, or `kq`.
+    Either `key` and `query` are there, or `kq`.
+
+    Args:
+        value: (head) v_h.
+        key: (head, rank, dim) k_hr.
+        query: (head, rank, dim) q_hr.
+        kq: (head, dim, dim) U_hᵀ.
+
+    >>> import jax.numpy as jnp
+    >>> from iclearn.models import ConvSum
+    >>> ConvSum(jnp.ones(3), jnp.ones((3, 1, 2)), jnp.ones((3, 1, 2))).head_factors().value.shape
+    (3,)
     """
 
     value: Float[Array, " head"]
@@ -28,6 +39,14 @@ class AbstractFeatureModel(AbstractModel):
 
     With `feature_map` and `coefficients` it trains exactly on any fixed set of prompts (engine ``moments``), and on
     infinitely many (engine ``population``) if the feature map of its `reduced` form knows its expectation.
+
+    >>> import jax.numpy as jnp
+    >>> from iclearn.core.prompt import full_prompt
+    >>> from iclearn.models import CubicMLP
+    >>> model = CubicMLP(jnp.ones((3, 4)), jnp.ones((1, 3)), dim=2)
+    >>> prompt = full_prompt(jnp.ones((5, 2)), jnp.ones((5, 1)), jnp.ones(2))
+    >>> float(model.predict(prompt)[0]), float((model.feature_map(prompt) @ model.coefficients())[0])
+    (60.0, 60.0)
     """
 
     @property
@@ -37,7 +56,11 @@ class AbstractFeatureModel(AbstractModel):
 
     @abstractmethod
     def coefficients(self) -> Float[Array, "feature output"]:
-        """Coefficients of the features, differentiable in the weights."""
+        """Coefficients of the features, differentiable in the weights.
+
+        Returns:
+            (feature, output) the coefficients, in the order of `feature_map`.
+        """
 
     def reduced(self) -> AbstractFeatureModel:
         """The model without the blocks that must be zero under infinitely many prompts; itself where it has none.

@@ -24,19 +24,34 @@ Normalize = Literal["none", "context", "tokens"]
 
 
 def attention_scale(normalize: Normalize, num_context: Float[Array, ""] | float) -> Float[Array, ""] | float:
-    """Factor on the sum over tokens: 1 (public code), 1/N (the paper) or 1/(N+1) (public code with --vary_len)."""
-    match normalize:
-        case "none":
-            return 1.0
-        case "context":
-            return 1 / num_context
-        case "tokens":
-            return 1 / (num_context + 1)
+    """Factor on the sum over tokens: 1 (public code), 1/N (the paper) or 1/(N+1) (public code with --vary_len).
+
+    Args:
+        normalize: ``none``, ``context`` or ``tokens``, for these three.
+        num_context: N, the context pairs of the prompt.
+
+    Returns:
+        The factor.
+    """
+    if normalize == "none":
+        return 1.0
+    return 1 / (num_context if normalize == "context" else num_context + 1)
 
 
 @dataclass(frozen=True)
 class AbstractFeatureMap(ABC):
-    """A hashable description of the features of one prompt."""
+    """A hashable description of the features of one prompt.
+
+    Args:
+        dim: dimension of the inputs.
+        out_dim: number of outputs.
+        normalize: factor on sums over tokens (`attention_scale`).
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> prompt = full_prompt(jnp.ones((5, 2)), jnp.ones((5, 1)), jnp.ones(2))
+    >>> Cubic(2, 1, "context")(prompt), GramQuery(2, 1, "none").size
+    (Array([1., 1., 1., 1.], dtype=float64), 12)
+    """
 
     dim: int
     out_dim: int
@@ -49,24 +64,58 @@ class AbstractFeatureMap(ABC):
 
     @abstractmethod
     def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
-        """The features of one prompt."""
+        """The features of one prompt.
+
+        Args:
+            prompt: the prompt, without a batch axis.
+
+        Returns:
+            (feature) the features.
+        """
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
-        """The loss over infinitely many prompts of the task, as a form of the coefficients of these features."""
+        """The loss over infinitely many prompts of a task, as a form of the coefficients of these features.
+
+        Args:
+            task: the task.
+            seed: the root seed; may be traced.
+            dtype: precision of the form.
+            which: ``train`` or the name of a test set.
+
+        Returns:
+            The form; feature maps that do not know their expectation raise `MissingClosedForm`.
+        """
         raise MissingClosedForm(
             f"features {type(self).__name__} have no closed-form population loss: use engine moments or samples"
         )
+
+
+def fold_pairs(tensor: Float[Array, "*batch entry entry feature"]) -> Float[Array, "*batch pair feature"]:
+    """Coefficients of the entries a ≤ b of a symmetric G, row by row, for a tensor T that acts on all G_ab.
+
+    Args:
+        tensor: (…, entry, entry, feature) T.
+
+    Returns:
+        (…, pair, feature) T_ab + T_ba off the diagonal, and T_aa on it.
+    """
+    rows, cols = np.triu_indices(tensor.shape[-2])
+    both = tensor + jnp.swapaxes(tensor, -3, -2)
+    once = jnp.where(rows == cols, 0.5, 1.0).astype(tensor.dtype)
+    return both[..., rows, cols, :] * once[:, None]
 
 
 @dataclass(frozen=True)
 class GramQuery(AbstractFeatureMap):
     """φ = sym(G) ⊗ x_q with G = Σ_tokens [x; y][x; y]ᵀ, each symmetric pair once: what full attention reads.
 
-    Order: entries (a ≤ b) of G row by row, then the entry of x_q.
+    Order: entries (a ≤ b) of G row by row, then the entry of x_q. For the arguments and an example see
+    `AbstractFeatureMap`.
     """
 
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of G that are kept."""
         return np.triu_indices(self.dim + self.out_dim)
 
     @property
@@ -79,16 +128,23 @@ class GramQuery(AbstractFeatureMap):
         return jnp.outer(gram[self.pairs], prompt.query).ravel()
 
     def fold(self, tensor: Float[Array, "entry entry dim output"]) -> Float[Array, "feature output"]:
-        """Coefficients of φ for a tensor T that acts on G_ab x_j: T_ab + T_ba off the diagonal."""
-        rows, cols = self.pairs
-        both = tensor + jnp.swapaxes(tensor, 0, 1)
-        once = jnp.where(rows == cols, 0.5, 1.0).astype(tensor.dtype)
-        return (both[rows, cols] * once[:, None, None]).reshape(self.size, -1)
+        """Coefficients of φ for a tensor T that acts on G_ab x_j.
+
+        Args:
+            tensor: (entry, entry, dim, output) T.
+
+        Returns:
+            (feature, output) the coefficients: T_ab + T_ba off the diagonal.
+        """
+        return fold_pairs(tensor.reshape(*tensor.shape[:2], -1)).reshape(self.size, -1)
 
 
 @dataclass(frozen=True)
 class Cubic(AbstractFeatureMap):
-    """z = vec(β x_qᵀ), columns stacked (index j·dim + i for β_i x_j), per output label, β = Σ y_n x_n."""
+    """z = vec(β x_qᵀ), columns stacked (index j·dim + i for β_i x_j), per output label, with β = Σ_n y_n x_n.
+
+    What reduced models read (zhang2025). For the arguments and an example see `AbstractFeatureMap`.
+    """
 
     @property
     def size(self) -> int:
@@ -100,11 +156,9 @@ class Cubic(AbstractFeatureMap):
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
-        cov, laws = task.covariance_matrix(seed), task.label_laws(seed, which)
-        forms = [
-            quadratic_form(
-                laws, cov, jnp.asarray(float(n)), jnp.asarray(float(attention_scale(self.normalize, float(n))))
-            )
-            for n in task.context_lengths(which)
-        ]
+        laws = task.label_laws(seed, which)
+        cov: Any = task.covariance_matrix(seed)  # known where the laws are
+        lengths = [float(n) for n in task.context_lengths(which)]
+        scales = [jnp.asarray(float(attention_scale(self.normalize, n))) for n in lengths]
+        forms = [quadratic_form(laws, cov, jnp.asarray(n), s) for n, s in zip(lengths, scales, strict=True)]
         return average(forms, dtype)

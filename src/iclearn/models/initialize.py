@@ -15,39 +15,32 @@ from jaxtyping import Array, Key
 from ..core.recipe import Init
 from ..core.rng import standard_normals
 from .attention_models import MergedAttention, SeparateAttention
-from .features import Normalize
 from .reduced import CubicMLP
 
 
-def draw_merged(
-    key: Key[Array, ""],
-    dim: int,
-    out_dim: int,
-    heads: int,
-    init: Init,
-    *,
-    softmax: bool,
-    normalize: Normalize,
-) -> MergedAttention:
+def draw_merged(key: Key[Array, ""], dim: int, out_dim: int, heads: int, init: Init) -> MergedAttention:
+    """Merged attention with initial weights.
+
+    Args:
+        key: from which they are drawn.
+        dim: dimension of the inputs.
+        out_dim: number of outputs.
+        heads: H.
+        init: scale and scheme.
+
+    Returns:
+        The model, linear and not normalized.
+    """
     entry = dim + out_dim
     value, kq = standard_normals(key, ((heads, out_dim, entry), (heads, dim, entry)))
     value, kq = init.scale * value, init.scale * kq
     if init.zero_blocks:
         value, kq = value.at[..., :dim].set(0), kq.at[..., dim:].set(0)
-    return MergedAttention(value, kq, softmax, normalize)
+    return MergedAttention(value, kq)
 
 
-def draw_separate(
-    key: Key[Array, ""],
-    dim: int,
-    out_dim: int,
-    heads: int,
-    rank: int,
-    init: Init,
-    *,
-    softmax: bool,
-    normalize: Normalize,
-) -> SeparateAttention:
+def draw_separate(key: Key[Array, ""], dim: int, out_dim: int, heads: int, rank: int, init: Init) -> SeparateAttention:
+    """Separate attention of rank `rank` with initial weights; for the other arguments see `draw_merged`."""
     entry = dim + out_dim
     if init.scheme == "stacked":
         key_std = init.scale / (heads * rank * entry) ** 0.5
@@ -61,9 +54,10 @@ def draw_separate(
     value, keys, queries = value_std * value, key_std * keys, key_std * queries
     if init.zero_blocks:
         value, keys = value.at[..., :dim].set(0), keys.at[..., dim:].set(0)
-    return SeparateAttention(value, keys, queries, softmax, normalize)
+    return SeparateAttention(value, keys, queries)
 
 
-def draw_mlp(key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init, normalize: Normalize) -> CubicMLP:
+def draw_mlp(key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init) -> CubicMLP:
+    """A network of `width` hidden units with weights N(0, init²); for the other arguments see `draw_merged`."""
     second, first = standard_normals(key, ((out_dim, width), (width, out_dim * dim**2)))
-    return CubicMLP(init.scale * first, init.scale * second, dim, normalize)
+    return CubicMLP(init.scale * first, init.scale * second, dim)

@@ -13,38 +13,48 @@ from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from ..core.checks import check_choice, check_int
-from ..core.errors import IclearnError
+from ..core.checks import check_choice, check_int, require
 from ..core.forms import AbstractForm
-from ..core.model import AbstractModelSpec, check_weight_names
+from ..core.model import AbstractModelSpec, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
 from ..core.task import AbstractTask
 from ..tasks.gram_moments import gram_form
 from .base import AbstractFeatureModel
-from .features import AbstractFeatureMap
+from .features import AbstractFeatureMap, GramQuery, fold_pairs
 
 Guess = Literal["none", "given", "trainable"]
 
 
 @dataclass(frozen=True)
 class GuessGramQuery(AbstractFeatureMap):
-    """φ = u ⊗ x_q with u = [1; entries a ≤ b of G row by row], G over the context, divided by its length."""
+    """φ = u ⊗ x_q with u = [1; entries a ≤ b of G row by row], G over the context, divided by its length.
 
-    @property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.triu_indices(self.dim + self.out_dim)
+    For the arguments see `AbstractFeatureMap`.
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> GuessGramQuery(1, 1, "context")(full_prompt(jnp.ones((5, 1)), jnp.ones((5, 1)), jnp.array([3.0])))
+    Array([3., 3., 3., 3.], dtype=float64)
+    """
+
+    pairs = GramQuery.pairs
 
     @property
     def size(self) -> int:
         return (1 + len(self.pairs[0])) * self.dim
 
     def context_part(self, prompt: Prompt) -> Float[Array, " pair"]:
-        """u of one prompt."""
+        """u = [1; entries a ≤ b of G] of one prompt.
+
+        Args:
+            prompt: the prompt, without a batch axis.
+
+        Returns:
+            (pair) u.
+        """
         tokens = jnp.concatenate([prompt.x, prompt.y], -1) * prompt.mask[:, None]
         # a sum of products and no matrix product: for a batch of small prompts it is three times faster
         gram = jnp.sum(tokens[:, :, None] * tokens[:, None, :], 0) / jnp.maximum(prompt.num_context(), 1)
@@ -59,11 +69,16 @@ class GuessGramQuery(AbstractFeatureMap):
     def fold(
         self, guess: Float[Array, "*member dim"], tensor: Float[Array, "*member entry entry dim"]
     ) -> Float[Array, "*member pair dim"]:
-        """Coefficients of u ⊗ x_q for the guess and a tensor that acts on G_ab x_j: T_ab + T_ba off the diagonal."""
-        rows, cols = self.pairs
-        both = tensor + jnp.swapaxes(tensor, -3, -2)
-        once = jnp.where(rows == cols, 0.5, 1.0).astype(tensor.dtype)
-        return jnp.concatenate([guess[..., None, :], both[..., rows, cols, :] * once[:, None]], -2)
+        """Coefficients W of uᵀ W x_q for a guess and a tensor T that acts on G_ab x_j.
+
+        Args:
+            guess: (…, dim) w_q.
+            tensor: (…, entry, entry, dim) T.
+
+        Returns:
+            (…, pair, dim) W: the guess in its first row, then T_ab + T_ba (T_aa on the diagonal).
+        """
+        return jnp.concatenate([guess[..., None, :], fold_pairs(tensor)], -2)
 
 
 def head_tensor(
@@ -71,7 +86,16 @@ def head_tensor(
     q: Float[Array, "*member head entry entry"],
     guess: Float[Array, "*member dim"],
 ) -> Float[Array, "*member entry entry dim"]:
-    """Σ_h p_h ⊗ Q_h [I; w_qᵀ]: the map of (G, x_q) that the heads add to the guess."""
+    """Σ_h p_h ⊗ Q_h [I; w_qᵀ]: the map of (G, x_q) that the heads add to the guess.
+
+    Args:
+        p: (…, head, entry) p_h.
+        q: (…, head, entry, entry) Q_h.
+        guess: (…, dim) w_q.
+
+    Returns:
+        (…, entry, entry, dim) the tensor T with Σ_ab,j T_abj G_ab x_j.
+    """
     lifted = q[..., :-1] + q[..., -1:] * guess[..., None, None, :]
     return jnp.einsum("...ha,...hbj->...abj", p, lifted)
 
@@ -84,14 +108,14 @@ class AbstractLSA(AbstractFeatureModel):
 
     @abstractmethod
     def guess_weights(self) -> Float[Array, " dim"]:
-        """w_q of the guess g = w_q·x_q."""
+        """(dim) w_q of the guess g = w_q·x_q."""
 
     @property
     def feature_map(self) -> GuessGramQuery:
         return GuessGramQuery(self.p.shape[-1] - 1, 1, "context")
 
     def table(self) -> Float[Array, "pair dim"]:
-        """W with ŷ = uᵀ W x_q."""
+        """(pair, dim) W with ŷ = uᵀ W x_q."""
         guess = self.guess_weights()
         return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
 
@@ -104,7 +128,18 @@ class AbstractLSA(AbstractFeatureModel):
 
 
 class FixedGuessLSA(AbstractLSA):
-    """The guess is given and never trained (w_q = 0: none). Static, so that no optimizer can move it."""
+    """Linear self-attention whose guess is given and never trained; it is static, so that no optimizer can move it.
+
+    Args:
+        p: (head, entry) p_h.
+        q: (head, entry, entry) Q_h.
+        guess: w_q, of length dim (zeros for none).
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> prompt = full_prompt(jnp.ones((5, 1)), jnp.ones((5, 1)), jnp.array([3.0]))
+    >>> FixedGuessLSA(jnp.zeros((1, 2)), jnp.zeros((1, 2, 2)), (2.0,)).predict(prompt)
+    Array([6.], dtype=float64)
+    """
 
     p: Float[Array, "head entry"]
     q: Float[Array, "head entry entry"]
@@ -117,7 +152,15 @@ class FixedGuessLSA(AbstractLSA):
 
 
 class GuessingLSA(AbstractLSA):
-    """The guess is trained with the heads; with one head this is yq-LSA."""
+    """Linear self-attention whose guess is trained with the heads; with one head this is yq-LSA.
+
+    Args:
+        p: (head, entry) p_h.
+        q: (head, entry, entry) Q_h.
+        guess: (dim) w_q.
+
+    For an example see `FixedGuessLSA`.
+    """
 
     p: Float[Array, "head entry"]
     q: Float[Array, "head entry entry"]
@@ -133,7 +176,7 @@ class GuessingLSA(AbstractLSA):
 
 @dataclass(frozen=True)
 class LSA(AbstractModelSpec, kind="lsa"):
-    """One layer of linear self-attention as in xie2025.
+    """One layer of linear self-attention with an initial guess, as in xie2025.
 
     Args:
         num_heads: H.
@@ -141,6 +184,9 @@ class LSA(AbstractModelSpec, kind="lsa"):
         given: w_q of a given guess.
 
     All weights start N(0, scale²) with `Init.scale`; the paper's size is 0.1.
+
+    >>> LSA(num_heads=2, guess="trainable").describe()
+    'lsa H=2 guess trainable'
     """
 
     num_heads: int = 1
@@ -152,34 +198,26 @@ class LSA(AbstractModelSpec, kind="lsa"):
         check_choice("guess", self.guess, Guess)
         if self.given is not None:
             object.__setattr__(self, "given", tuple(float(v) for v in self.given))
-        if (self.guess == "given") != (self.given is not None):
-            raise IclearnError(f"guess {self.guess!r} with given={self.given}: a given guess, and no other, has given=")
+        fit = (self.guess == "given") == (self.given is not None)
+        require(fit, f"guess {self.guess!r} with given={self.given}: a given guess, and no other, has given=")
 
     def describe(self) -> str:
         return f"lsa H={self.num_heads}" + ("" if self.guess == "none" else f" guess {self.guess}")
 
-    def _check(self, task: AbstractTask) -> None:
-        if task.out_dim != 1:
-            raise IclearnError(f"the lsa model has one output; this task has {task.out_dim}")
-        if self.given is not None and len(self.given) != task.dim:
-            raise IclearnError(f"the given guess has {len(self.given)} entries for dim {task.dim}")
-
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractLSA:
-        self._check(task)
-        if init.scheme != "per_head":
-            raise IclearnError(
-                f"the lsa model draws all weights N(0, scale²), which is init scheme per_head, not {init.scheme}"
-            )
+        require(task.out_dim == 1, f"the lsa model has one output; this task has {task.out_dim}")
+        if self.given is not None:
+            given = len(self.given)
+            require(given == task.dim, f"the given guess has {given} entries for dim {task.dim}")
+        drawn = "the lsa model draws all weights N(0, scale²), which is init scheme per_head"
+        require(init.scheme == "per_head", f"{drawn}, not {init.scheme}")
         entry = task.dim + 1
         shapes = ((self.num_heads, entry), (self.num_heads, entry, entry), (task.dim,))
-        p, q, guess = (init.scale * w for w in standard_normals(stream(seed, "init"), shapes))
-        weights = {"p": p, "q": q, "guess": guess}
-        return self.rebuild(task.dim, {name: w.astype(dtype) for name, w in weights.items()})
+        drawn = dict(zip(("p", "q", "guess"), standard_normals(stream(seed, "init"), shapes), strict=True))
+        return self.rebuild(task.dim, {name: (init.scale * w).astype(dtype) for name, w in drawn.items()})
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
-        needed = ("p", "q", "guess") if self.guess == "trainable" else ("p", "q")
-        check_weight_names(needed, weights, "this lsa model")
-        p, q = jnp.asarray(weights["p"]), jnp.asarray(weights["q"])
         if self.guess == "trainable":
-            return GuessingLSA(p, q, jnp.asarray(weights["guess"]))
-        return FixedGuessLSA(p, q, self.given or (0.0,) * dim)
+            return GuessingLSA(**checked_weights(GuessingLSA.axes, weights, "this lsa model"))
+        arrays = checked_weights(FixedGuessLSA.axes, weights, "this lsa model")
+        return FixedGuessLSA(**arrays, guess=self.given or (0.0,) * dim)

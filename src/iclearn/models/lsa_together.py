@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..core.errors import IclearnError
-from ..core.model import AbstractModelSpec, check_weight_names
+from ..core.checks import require
+from ..core.model import AbstractModelSpec, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
 from ..core.task import AbstractTask
@@ -27,6 +27,14 @@ class LSAGroup(AbstractFeatureModel):
     The loss is the mean of the members' losses. Their gradients do not mix, and Adam does not see the factor 1/M
     (but for its ε), so each member trains as it would alone, while the prompts of a step are drawn once for all.
     A head with p = Q = 0 has no gradient, so padding to the same number of heads changes nothing.
+
+    Args:
+        p: (member, head, entry) p_h of each member.
+        q: (member, head, entry, entry) Q_h of each member.
+        guess: (member, dim) w_q of each member.
+        trainable: of which members the guess is trained.
+
+    For an example see `LSATogether`.
     """
 
     p: Float[Array, "member head entry"]
@@ -35,16 +43,15 @@ class LSAGroup(AbstractFeatureModel):
     trainable: tuple[bool, ...] = eqx.field(static=True)
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {
-        "p": ("member", "head", "entry"),
-        "q": ("member", "head", "entry", "query_entry"),
-        "guess": ("member", "input"),
-    }
+        "p": ("member", "head", "entry"), "q": ("member", "head", "entry", "query_entry"), "guess": ("member", "input")
+    }  # fmt: skip
 
     @property
     def feature_map(self) -> GuessGramQuery:
         return GuessGramQuery(self.p.shape[-1] - 1, 1, "context")
 
     def table(self) -> Float[Array, "member pair dim"]:
+        """(member, pair, dim) W of each member, with ŷ = uᵀ W x_q."""
         moves = jnp.asarray(self.trainable)[:, None]
         guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
         return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
@@ -53,25 +60,29 @@ class LSAGroup(AbstractFeatureModel):
         return self.table().reshape(len(self.trainable), -1).T
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
-        features = self.feature_map
         table = self.table()
         flat = jnp.moveaxis(table, 0, -1).reshape(table.shape[1], -1)  # pair, (dim member)
-        moved = (features.context_part(prompt) @ flat).reshape(-1, len(self.trainable))
-        return prompt.query @ moved
+        return prompt.query @ (self.feature_map.context_part(prompt) @ flat).reshape(-1, len(self.trainable))
 
 
 @dataclass(frozen=True)
 class LSATogether(AbstractModelSpec, kind="lsa_together"):
-    """Several `LSA` models trained on the same prompts in one run, each from the weights it would have alone."""
+    """Several `LSA` models trained on the same prompts in one run, each from the weights it would have alone.
+
+    Args:
+        members: the models, with guess ``none`` or ``trainable``.
+
+    >>> LSATogether((LSA(), LSA(3), LSA(guess="trainable"))).describe()
+    '3 lsa together: H=1, H=3, H=1 guess trainable'
+    """
 
     members: tuple[LSA, ...] = (LSA(),)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(self.members))
-        if not self.members:
-            raise IclearnError("lsa_together needs at least one member")
-        if any(member.guess == "given" for member in self.members):
-            raise IclearnError("lsa_together takes members with guess none or trainable; run a given guess alone")
+        require(self.members, "lsa_together needs at least one member")
+        free = all(member.guess != "given" for member in self.members)
+        require(free, "lsa_together takes members with guess none or trainable; run a given guess alone")
 
     def describe(self) -> str:
         return f"{len(self.members)} lsa together: {', '.join(m.describe().removeprefix('lsa ') for m in self.members)}"
@@ -79,25 +90,28 @@ class LSATogether(AbstractModelSpec, kind="lsa_together"):
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> LSAGroup:
         most = max(member.num_heads for member in self.members)
         parts = [member.initial(task, init, seed, dtype) for member in self.members]
-        pad = [((0, most - part.p.shape[0]), (0, 0)) for part in parts]
-        return LSAGroup(
-            jnp.stack([jnp.pad(part.p, width) for part, width in zip(parts, pad, strict=True)]),
-            jnp.stack([jnp.pad(part.q, (*width, (0, 0))) for part, width in zip(parts, pad, strict=True)]),
-            jnp.stack([part.guess_weights() for part in parts]),
-            self._trainable,
-        )
 
-    @property
-    def _trainable(self) -> tuple[bool, ...]:
-        return tuple(member.guess == "trainable" for member in self.members)
+        def padded(heads: Array) -> Array:
+            return jnp.pad(heads, ((0, most - heads.shape[0]), *((0, 0),) * (heads.ndim - 1)))
+
+        p, q = jnp.stack([padded(part.p) for part in parts]), jnp.stack([padded(part.q) for part in parts])
+        return self.rebuild(task.dim, {"p": p, "q": q, "guess": jnp.stack([part.guess_weights() for part in parts])})
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> LSAGroup:
-        check_weight_names(LSAGroup.axes, weights, "lsa_together")
-        p, q, guess = (jnp.asarray(weights[name]) for name in ("p", "q", "guess"))
-        return LSAGroup(p, q, guess, self._trainable)
+        arrays = checked_weights(LSAGroup.axes, weights, "lsa_together")
+        return LSAGroup(**arrays, trainable=tuple(member.guess == "trainable" for member in self.members))
 
     def member(self, index: int, dim: int, weights: Mapping[str, Any]) -> AbstractLSA:
-        """One member alone, from the weights of the group."""
+        """One member alone, from the weights of the group.
+
+        Args:
+            index: which member.
+            dim: dimension of the inputs.
+            weights: name → array of the group.
+
+        Returns:
+            The member.
+        """
         spec = self.members[index]
         alone = {name: np.asarray(weights[name])[index] for name in LSAGroup.axes}
         heads = slice(0, spec.num_heads)

@@ -25,19 +25,19 @@ def _beta(prompt: Prompt, normalize: Normalize) -> Float[Array, "dim output"]:
 
 
 class AbstractCubicModel(AbstractFeatureModel):
-    """A model of the cubic features."""
+    """A model of the cubic features z = vec(β x_qᵀ)."""
 
     @abstractmethod
     def cubic_coefficients(self) -> Float[Array, "output dim dim output"]:
-        """W[o, j, i, t] with ŷ_t = Σ W β_{i,o} x_j."""
+        """W[o, j, i, t] with ŷ_t = Σ W[o, j, i, t] β_{i,o} x_j."""
 
     @property
     def feature_map(self) -> Cubic:
-        dim, out_dim, normalize = self._sizes()
-        return Cubic(dim, out_dim, normalize)
+        return Cubic(*self._sizes())
 
     @abstractmethod
-    def _sizes(self) -> tuple[int, int, Normalize]: ...
+    def _sizes(self) -> tuple[int, int, Normalize]:
+        """Dimension of the inputs, number of outputs, and the factor on the sum over tokens."""
 
     def coefficients(self) -> Float[Array, "feature output"]:
         dim, out_dim, _ = self._sizes()
@@ -45,7 +45,19 @@ class AbstractCubicModel(AbstractFeatureModel):
 
 
 class ReducedMerged(AbstractCubicModel):
-    """ŷ = Σ_h V_h βᵀ U_h x_q; `kq` holds U_hᵀ."""
+    """Merged attention without its zero blocks: ŷ = Σ_h V_h βᵀ U_h x_q with β = Σ_n x_n y_nᵀ (zhang2025).
+
+    Args:
+        value: (head, output, output) V_h.
+        kq: (head, dim, dim) U_hᵀ.
+        normalize: factor on the sum over tokens (`features.attention_scale`).
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> model = ReducedMerged(jnp.ones((1, 1, 1)), jnp.ones((1, 2, 2)))
+    >>> prompt = full_prompt(jnp.ones((4, 2)), jnp.ones((4, 1)), jnp.ones(2))
+    >>> float(model.predict(prompt)[0]), float(model.as_mlp().predict(prompt)[0])
+    (16.0, 16.0)
+    """
 
     value: Float[Array, "head output output"]
     kq: Float[Array, "head dim dim"]
@@ -67,13 +79,26 @@ class ReducedMerged(AbstractCubicModel):
         return HeadFactors(self.value.ravel(), kq=self.kq)
 
     def as_mlp(self) -> CubicMLP:
-        """The two-layer network with the same weights (one output)."""
+        """The two-layer network with the same weights, for one output."""
         heads, dim = self.kq.shape[:2]
         return CubicMLP(self.kq.reshape(heads, dim**2), self.value[:, 0, :].T, dim, self.normalize)
 
 
 class ReducedSeparate(AbstractCubicModel):
-    """ŷ = Σ_h V_h βᵀ (Σ_r k_{h,r} q_{h,r}ᵀ) x_q."""
+    """Separate attention without its zero blocks: ŷ = Σ_h V_h βᵀ (Σ_r k_{h,r} q_{h,r}ᵀ) x_q (zhang2025).
+
+    Args:
+        value: (head, output, output) V_h.
+        key: (head, rank, dim) k_{h,r}.
+        query: (head, rank, dim) q_{h,r}.
+        normalize: factor on the sum over tokens (`features.attention_scale`).
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> model = ReducedSeparate(jnp.ones((1, 1, 1)), jnp.ones((1, 1, 2)), jnp.ones((1, 1, 2)))
+    >>> prompt = full_prompt(jnp.ones((4, 2)), jnp.ones((4, 1)), jnp.ones(2))
+    >>> float(model.predict(prompt)[0]), float(model.as_conv().predict(prompt)[0])
+    (16.0, 16.0)
+    """
 
     value: Float[Array, "head output output"]
     key: Float[Array, "head rank dim"]
@@ -81,10 +106,8 @@ class ReducedSeparate(AbstractCubicModel):
     normalize: Normalize = eqx.field(static=True, default="none")
 
     axes: ClassVar = {
-        "value": ("head", "output", "label"),
-        "key": ("head", "rank", "key_input"),
-        "query": ("head", "rank", "input"),
-    }
+        "value": ("head", "output", "label"), "key": ("head", "rank", "key_input"), "query": ("head", "rank", "input")
+    }  # fmt: skip
 
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.query.shape[2], self.value.shape[1], self.normalize
@@ -101,12 +124,19 @@ class ReducedSeparate(AbstractCubicModel):
         return HeadFactors(self.value.ravel(), self.key, self.query)
 
     def as_conv(self) -> ConvSum:
-        """The sum of convolutional networks with the same weights (one output)."""
+        """The sum of convolutional networks with the same weights, for one output."""
         return ConvSum(self.value[:, 0, 0], self.key, self.query, self.normalize)
 
 
 class CubicMLP(AbstractCubicModel):
-    """A two-layer bias-free linear network of width H on z: ŷ = W₂ W₁ z."""
+    """A two-layer bias-free linear network of width H on z: ŷ = W₂ W₁ z; see `ReducedMerged` for an example.
+
+    Args:
+        first: (head, feature) W₁.
+        second: (output, head) W₂.
+        dim: dimension of the inputs.
+        normalize: factor on the sum over tokens (`features.attention_scale`).
+    """
 
     first: Float[Array, "head feature"]
     second: Float[Array, "output head"]
@@ -127,18 +157,23 @@ class CubicMLP(AbstractCubicModel):
 
 
 class ConvSum(AbstractCubicModel):
-    """Σ_i v_i q_iᵀ K_i z, K_i = I_D ⊗ k_iᵀ: the kernel k_i slides over z in strides of D (one output)."""
+    """Σ_i v_i q_iᵀ K_i z, K_i = I_D ⊗ k_iᵀ: the kernel k_i slides over z in strides of D, for one output.
+
+    See `ReducedSeparate` for an example.
+
+    Args:
+        value: (head) v_i.
+        key: (head, rank, dim) k_i.
+        query: (head, rank, dim) q_i.
+        normalize: factor on the sum over tokens (`features.attention_scale`).
+    """
 
     value: Float[Array, " head"]
     key: Float[Array, "head rank dim"]
     query: Float[Array, "head rank dim"]
     normalize: Normalize = eqx.field(static=True, default="none")
 
-    axes: ClassVar = {
-        "value": ("head",),
-        "key": ("head", "rank", "key_input"),
-        "query": ("head", "rank", "input"),
-    }
+    axes: ClassVar = {"value": ("head",), "key": ("head", "rank", "key_input"), "query": ("head", "rank", "input")}
 
     def _sizes(self) -> tuple[int, int, Normalize]:
         return self.query.shape[2], 1, self.normalize

@@ -23,7 +23,8 @@ from ..core.provenance import numerics, numerics_of
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
-from ..engines.simulate import counted_runs, simulate_many
+from ..engines.counting import counted_runs
+from ..engines.simulate import simulate_many
 from ..store.locks import held
 from ..store.runs import Store
 

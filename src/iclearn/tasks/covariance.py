@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,22 +11,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice
-from ..core.errors import IclearnError
+from ..core.checks import check_choice, require
+from ..core.forms import numpy_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
 
 Shape = Literal["linear", "white", "power", "two_level", "spiked", "eigenvalues", "matrix"]
 _PARAMETERS = {"linear": 0, "white": 0, "power": 1, "two_level": 2, "spiked": 1}
 
+# (1..dim, parameters, numpy or jax.numpy where parameters are traced) → eigenvalues before they are ordered and scaled
+_SPECTRA: dict[str, Callable[[np.ndarray, Any, Any], Any]] = {
+    "linear": lambda ranks, p, xp: ranks,
+    "white": lambda ranks, p, xp: np.ones(len(ranks)),
+    "power": lambda ranks, p, xp: xp.asarray(ranks) ** -p[0],
+    "two_level": lambda ranks, p, xp: xp.where(ranks <= p[0], p[1], 1.0),
+    "spiked": lambda ranks, p, xp: xp.where(ranks == 1, 1 + p[0], 1.0),
+    "eigenvalues": lambda ranks, p, xp: xp.asarray(p),
+    "matrix": lambda ranks, p, xp: np.linalg.eigvalsh(np.reshape(p, (len(ranks), len(ranks)))),
+}
+
 
 @dataclass(frozen=True)
 class Covariance(Spec, kind="covariance"):
-    """Covariance Λ of the inputs. Make one with `linear`, `white`, `power`, `two_level`, `spiked`, `eigenvalues` or
-    `matrix`.
+    """Covariance Λ of the inputs, made by `linear`, `white`, `power`, `two_level`, `spiked`, `eigenvalues` or `matrix`.
 
-    Eigenvalues are kept in decreasing order. `trace` normalizes their sum (None: leave them); `rotate` turns the
-    eigenvectors by a random orthogonal matrix from the seed's ``covariance`` stream.
+    Args:
+        shape: name of the spectrum.
+        parameters: its numbers, as the function of that name explains them.
+        rotate: whether to turn the eigenvectors by a random orthogonal matrix from the seed's ``covariance`` stream
+            (else they are the axes).
+        trace: the sum of the eigenvalues, to which they are scaled (None: they stay as they are).
 
     >>> Covariance.linear().values(4)
     array([0.4, 0.3, 0.2, 0.1])
@@ -40,17 +54,17 @@ class Covariance(Spec, kind="covariance"):
     def __post_init__(self) -> None:
         check_choice("covariance shape", self.shape, Shape)
         object.__setattr__(self, "parameters", tuple(float(v) for v in self.parameters))
-        needed = _PARAMETERS.get(self.shape, len(self.parameters))
-        if len(self.parameters) != needed:
-            raise IclearnError(f"covariance {self.shape} takes {needed} parameters, not {len(self.parameters)}")
-        if self.shape == "two_level" and not self.parameters[0].is_integer():
-            raise IclearnError(f"two_level needs a whole number of large eigenvalues, not {self.parameters[0]}")
-        if self.trace is not None and not self.trace > 0:
-            raise IclearnError(f"the trace must be positive, not {self.trace}")
+        given = len(self.parameters)
+        needed = _PARAMETERS.get(self.shape, given)
+        require(given == needed, f"covariance {self.shape} takes {needed} parameters, not {given}")
+        if self.shape == "two_level":
+            count = self.parameters[0]
+            require(count.is_integer(), f"two_level needs a whole number of large eigenvalues, not {count}")
+        require(self.trace is None or self.trace > 0, f"the trace must be positive, not {self.trace}")
 
     @staticmethod
     def linear(*, rotate: bool = True, trace: float | None = 1.0) -> Covariance:
-        """λ_d ∝ d, the public code's default."""
+        """λ_d ∝ d, the public code's default. For `rotate` and `trace` see `Covariance`."""
         return Covariance("linear", (), rotate, trace)
 
     @staticmethod
@@ -60,68 +74,61 @@ class Covariance(Spec, kind="covariance"):
 
     @staticmethod
     def power(exponent: float = 1.0, *, rotate: bool = True, trace: float | None = 1.0) -> Covariance:
-        """λ_d ∝ d^-exponent."""
-        return Covariance("power", (float(exponent),), rotate, trace)
+        """λ_d ∝ d^−exponent. For `rotate` and `trace` see `Covariance`."""
+        return Covariance("power", (exponent,), rotate, trace)
 
     @staticmethod
     def two_level(num_large: int, ratio: float, *, rotate: bool = True, trace: float | None = 1.0) -> Covariance:
-        """`num_large` eigenvalues `ratio` times as large as the others."""
-        return Covariance("two_level", (float(num_large), float(ratio)), rotate, trace)
+        """`num_large` eigenvalues `ratio` times as large as the others. For `rotate` and `trace` see `Covariance`."""
+        return Covariance("two_level", (num_large, ratio), rotate, trace)
 
     @staticmethod
     def spiked(spike: float, *, rotate: bool = True, trace: float | None = 1.0) -> Covariance:
-        """The identity with one eigenvalue raised to 1 + `spike`."""
-        return Covariance("spiked", (float(spike),), rotate, trace)
+        """The identity with one eigenvalue raised to 1 + `spike`. For `rotate` and `trace` see `Covariance`."""
+        return Covariance("spiked", (spike,), rotate, trace)
 
     @staticmethod
     def eigenvalues(values: Sequence[float], *, rotate: bool = False, trace: float | None = None) -> Covariance:
-        """Exactly these eigenvalues, in any order."""
-        return Covariance("eigenvalues", tuple(float(v) for v in values), rotate, trace)
+        """Exactly these eigenvalues, in any order. For `rotate` and `trace` see `Covariance`."""
+        return Covariance("eigenvalues", tuple(values), rotate, trace)
 
     @staticmethod
     def matrix(entries: Sequence[Sequence[float]] | np.ndarray, *, trace: float | None = None) -> Covariance:
-        """Exactly this symmetric positive definite matrix."""
+        """Exactly this symmetric positive definite matrix (dim, dim), scaled to `trace` if that is given."""
         array = np.asarray(entries, float)
-        if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
-            raise IclearnError(f"a covariance matrix must be square and symmetric, not of shape {array.shape}")
-        return Covariance("matrix", tuple(float(v) for v in array.ravel()), False, trace)
-
-    def _as_matrix(self, dim: int) -> np.ndarray:
-        if len(self.parameters) != dim * dim:
-            raise IclearnError(f"a covariance matrix of {len(self.parameters)} entries does not fit dim {dim}")
-        return np.array(self.parameters).reshape(dim, dim)
+        symmetric = array.ndim == 2 and array.shape[0] == array.shape[1] and np.allclose(array, array.T)
+        require(symmetric, f"a covariance matrix must be square and symmetric, not of shape {array.shape}")
+        return Covariance("matrix", tuple(array.ravel()), False, trace)
 
     def _raw_values(self, dim: int, xp: Any) -> Any:
         """Eigenvalues before they are ordered and scaled, by numpy, or by jax.numpy where parameters are traced."""
-        ranks = np.arange(1, dim + 1, dtype=float)
-        match self.shape:
-            case "linear":
-                return ranks
-            case "white":
-                return np.ones(dim)
-            case "power":
-                return xp.asarray(ranks) ** -self.parameters[0]
-            case "two_level":
-                return xp.where(ranks <= self.parameters[0], self.parameters[1], 1.0)
-            case "spiked":
-                return xp.where(ranks == 1, 1 + self.parameters[0], 1.0)
-            case "eigenvalues":
-                return xp.asarray(self.parameters)
-            case "matrix":
-                return np.linalg.eigvalsh(self._as_matrix(dim))
+        return _SPECTRA[self.shape](np.arange(1, dim + 1, dtype=float), self.parameters, xp)
+
+    def _scaled(self, raw: Any, xp: Any) -> Any:
+        raw = xp.sort(raw)[::-1]
+        return raw if self.trace is None else raw * (self.trace / raw.sum())
 
     def values(self, dim: int) -> np.ndarray:
-        """The eigenvalues λ_1 ≥ … ≥ λ_dim."""
-        if self.shape == "two_level" and not 0 < self.parameters[0] < dim:
-            count = int(self.parameters[0])
-            raise IclearnError(f"two_level needs between 1 and {dim - 1} large eigenvalues, not {count}")
-        if self.shape == "eigenvalues" and len(self.parameters) != dim:
-            raise IclearnError(f"{len(self.parameters)} eigenvalues were given for dim {dim}")
+        """The eigenvalues; a spectrum that does not fit the dimension is refused.
+
+        Args:
+            dim: dimension of the inputs.
+
+        Returns:
+            (dim) λ_1 ≥ … ≥ λ_dim > 0.
+        """
+        count = len(self.parameters)
+        if self.shape == "two_level":
+            large = int(self.parameters[0])
+            require(0 < large < dim, f"two_level needs between 1 and {dim - 1} large eigenvalues, not {large}")
+        if self.shape == "eigenvalues":
+            require(count == dim, f"{count} eigenvalues were given for dim {dim}")
+        if self.shape == "matrix":
+            require(count == dim * dim, f"a covariance matrix of {count} entries does not fit dim {dim}")
         raw = self._raw_values(dim, np)
-        if not (np.isfinite(raw).all() and (raw > 0).all()):
-            raise IclearnError(f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
-        raw = np.sort(raw)[::-1]
-        return raw if self.trace is None else raw * (self.trace / raw.sum())
+        positive = np.isfinite(raw).all() and (raw > 0).all()
+        require(positive, f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
+        return self._scaled(raw, np)
 
     def traceable_fields(self) -> frozenset[str]:
         """Fields that only change eigenvalues: `two_level` counts them, `matrix` turns the eigenvectors."""
@@ -133,19 +140,21 @@ class Covariance(Spec, kind="covariance"):
         """Whether the eigenvectors are the axes."""
         return not self.rotate and self.shape != "matrix"
 
-    def _traced_values(self, dim: int) -> Float[Array, " dim"]:
-        """`values` for traced numbers, which were checked before they were traced."""
-        raw = jnp.sort(jnp.asarray(self._raw_values(dim, jnp), jnp.float64))[::-1]
-        return raw if self.trace is None else raw * (self.trace / raw.sum())
-
     def factor(self, dim: int, key: Key[Array, ""]) -> Float[Array, "dim dim"]:
-        """A with Λ = A Aᵀ: eigenvectors in the order of `values`, each times the root of its eigenvalue."""
+        """A with Λ = A Aᵀ. Parameters and trace may be traced; they were checked before.
+
+        Args:
+            dim: dimension of the inputs.
+            key: from which the rotation is drawn.
+
+        Returns:
+            (dim, dim) the eigenvectors as columns in the order of `values`, each times the root of its eigenvalue.
+        """
+        roots: Any
         if isinstance(self.parameters, jax.Array) or isinstance(self.trace, jax.Array):
-            roots = jnp.sqrt(self._traced_values(dim))
-            return random_rotation(key, dim) * roots if self.rotate else jnp.diag(roots)
-        roots = np.sqrt(self.values(dim))
+            roots = jnp.sqrt(self._scaled(jnp.asarray(self._raw_values(dim, jnp), jnp.float64), jnp))
+        else:
+            roots = np.sqrt(self.values(dim))
         if self.shape == "matrix":
-            return jnp.asarray(np.linalg.eigh(self._as_matrix(dim))[1][:, ::-1] * roots)
-        if self.rotate:
-            return random_rotation(key, dim) * roots
-        return jnp.asarray(np.diag(roots))
+            return jnp.asarray(np.linalg.eigh(np.reshape(self.parameters, (dim, dim)))[1][:, ::-1] * roots)
+        return random_rotation(key, dim) * roots if self.rotate else jnp.asarray(numpy_of(roots).diag(roots))

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..core.checks import require
 from ..core.dataset import Arrays, Dataset, FeatureArrays
 from ..core.errors import IclearnError, MissingClosedForm
 from ..core.label_law import LabelLaw
-from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
+from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
 from ..core.task import AbstractSource, AbstractTask
 
 _BLOCK = 4096
@@ -21,7 +22,22 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class GivenData(AbstractTask, kind="given_data"):
-    """Fixed arrays. Make one with `GivenData.of(dataset)`; run it with ``simulate(recipe, dataset=dataset)``."""
+    """Fixed arrays. Make one with `GivenData.of(dataset)`; run it with ``simulate(recipe, dataset=dataset)``.
+
+    Args:
+        dim: dimension of the inputs.
+        context_len: context pairs of a prompt; 0 for ready-made features.
+        out_dim: number of outputs.
+        num_prompts: prompts of the training set.
+        digest: of all arrays (`Dataset.digest`).
+        test_names: names of the test sets.
+        prefixes: whether the loss is averaged over all prefixes of the prompts.
+
+    >>> import iclearn as icl
+    >>> arrays = icl.Arrays(x=np.ones((5, 4, 2)), y=np.zeros((5, 4, 1)), y_query=np.zeros((5, 1)))
+    >>> GivenData.of(icl.Dataset(arrays)).describe()
+    'given data D=2 N=3 P=5'
+    """
 
     needs_dataset: ClassVar[bool] = True
 
@@ -35,45 +51,50 @@ class GivenData(AbstractTask, kind="given_data"):
 
     @staticmethod
     def of(dataset: Dataset, *, prefixes: bool = False) -> GivenData:
+        """The task of a dataset.
+
+        Args:
+            dataset: the arrays.
+            prefixes: whether to train on all prefixes of the prompts, which needs the true labels of all tokens.
+
+        Returns:
+            The task, which holds sizes and a digest.
+        """
         train = dataset.train
         if isinstance(train, FeatureArrays):
-            dim = round(train.features.shape[1] ** 0.5)
-            context = 0
-            if dim * dim != train.features.shape[1]:
-                raise IclearnError(f"cubic features come in dim² columns; {train.features.shape[1]} is no square")
-            if prefixes:
-                raise IclearnError("training on all prefixes needs tokens; this dataset holds features only")
+            columns, context = train.features.shape[1], 0
+            dim = round(columns**0.5)
+            require(dim * dim == columns, f"cubic features come in dim² columns; {columns} is no square")
+            require(not prefixes, "training on all prefixes needs tokens; this dataset holds features only")
         else:
             dim, context = train.x.shape[2], train.x.shape[1] - 1
-            if prefixes and train.labels is None:
-                raise IclearnError("training on all prefixes needs the true label of every token: add `y_all`")
+            labeled = not prefixes or train.labels is not None
+            require(labeled, "training on all prefixes needs the true label of every token: add `y_all`")
+        wanted = _sizes(train)
         for name, test in dataset.tests.items():
-            if type(test) is not type(train):
-                raise IclearnError(f"test set {name} must be of the same form as the training set")
-            if (given := _sizes(test)) != (wanted := _sizes(train)):
-                raise IclearnError(f"test set {name} has (dim, out_dim) {given}, the training set has {wanted}")
-        return GivenData(
-            dim=dim,
-            context_len=context,
-            out_dim=train.y_query.shape[1],
-            num_prompts=train.num_prompts,
-            digest=dataset.digest,
-            test_names=tuple(dataset.tests),
-            prefixes=prefixes,
-        )
+            same, sizes = type(test) is type(train), _sizes(test)
+            require(same, f"test set {name} must be of the same form as the training set")
+            require(sizes == wanted, f"test set {name} has (dim, out_dim) {sizes}, the training set has {wanted}")
+        names = tuple(dataset.tests)
+        return GivenData(dim, context, train.y_query.shape[1], train.num_prompts, dataset.digest, names, prefixes)
 
     @property
     def tests(self) -> tuple[str, ...]:
         return self.test_names
 
     def bind(self, dataset: Dataset | None) -> BoundData:
-        """This task with its arrays, after checking that they are the ones the recipe means."""
+        """The task with its arrays, after checking that they are the ones the recipe means.
+
+        Args:
+            dataset: the arrays.
+
+        Returns:
+            The task, ready for `source`.
+        """
         if dataset is None:
             raise IclearnError("this recipe describes a dataset brought by the user: pass it as dataset=")
-        if dataset.digest != self.digest:
-            raise IclearnError(
-                f"the dataset given has digest {dataset.digest[:12]}, the recipe wants {self.digest[:12]}"
-            )
+        given, wanted = dataset.digest, self.digest
+        require(given == wanted, f"the dataset given has digest {given[:12]}, the recipe wants {wanted[:12]}")
         return BoundData(**vars(self), dataset=dataset)
 
     @property
@@ -93,9 +114,8 @@ class GivenData(AbstractTask, kind="given_data"):
         raise IclearnError("a given dataset has no fresh prompts")
 
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
-        raise MissingClosedForm(
-            "a given dataset has no population: use engine moments (linear models) or samples (any)"
-        )
+        engines = "engine moments (linear models) or samples (any)"
+        raise MissingClosedForm(f"a given dataset has no population: use {engines}")
 
 
 def _sizes(arrays: Arrays | FeatureArrays) -> tuple[int, int]:
@@ -120,68 +140,54 @@ class BoundData(GivenData):
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource:
         assert self.dataset is not None
         arrays = self.dataset.train if which == "train" else self.dataset.tests[which]
-        size = min(_BLOCK, arrays.num_prompts)
-        blocks = -(-arrays.num_prompts // size)
+        count = arrays.num_prompts
+        size = min(_BLOCK, count)
+        blocks = -(-count // size)
 
         def cut(array: np.ndarray) -> Array:
             padded = np.zeros((blocks * size, *array.shape[1:]), dtype)
             padded[: len(array)] = array
             return jnp.asarray(padded.reshape(blocks, size, *array.shape[1:]))
 
-        weight = cut(np.full(arrays.num_prompts, 1 / arrays.num_prompts))
+        common = {"target": cut(arrays.y_query), "weight": cut(np.full(count, 1 / count)), "num_prompts": count}
         if isinstance(arrays, FeatureArrays):
-            return FeatureSource(
-                features=cut(arrays.features),
-                target=cut(arrays.y_query),
-                weight=weight,
-                num_prompts=arrays.num_prompts,
-            )
+            return FeatureSource(features=cut(arrays.features), **common)
         labels = arrays.y if arrays.labels is None else arrays.labels
-        return ArraySource(
-            x=cut(arrays.x),
-            y=cut(arrays.y),
-            target=cut(arrays.y_query),
-            labels=cut(labels),
-            weight=weight,
-            num_prompts=arrays.num_prompts,
-        )
+        return ArraySource(x=cut(arrays.x), y=cut(arrays.y), labels=cut(labels), **common)
 
 
-class ArraySource(AbstractSource):
-    """Prompts of a dataset, block by block."""
+class _StoredSource(AbstractSource):
+    """Prompts of a dataset, in blocks."""
+
+    target: Float[Array, "blocks size output"]
+    weight: Float[Array, "blocks size"]
+    num_prompts: int = eqx.field(static=True)
+
+    @property
+    def num_blocks(self) -> int:
+        return self.weight.shape[0]
+
+
+class ArraySource(_StoredSource):
+    """Tokens of a dataset, block by block."""
 
     x: Float[Array, "blocks size tokens dim"]
     y: Float[Array, "blocks size tokens output"]
-    target: Float[Array, "blocks size output"]
     labels: Float[Array, "blocks size tokens output"]
-    weight: Float[Array, "blocks size"]
-    num_prompts: int = eqx.field(static=True)
 
-    @property
-    def num_blocks(self) -> int:
-        return self.x.shape[0]
-
-    def block(self, index: Array) -> Batch:
+    def block(self, index: Any) -> Batch:
         x, y = self.x[index], self.y[index]
         return Batch(full_prompt(x[:, :-1], y[:, :-1], x[:, -1]), self.target[index], self.weight[index])
 
-    def prefix_block(self, index: Array, context: Array | int) -> Batch:
-        x, y, labels = self.x[index], self.y[index], self.labels[index]
-        mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
-        return Batch(Prompt(x[:, :-1], y[:, :-1], x[:, context], mask), labels[:, context], self.weight[index])
+    def prefix_block(self, index: Any, context: Array | int) -> Batch:
+        prompt = prefix_prompt(self.x[index], self.y[index], context)
+        return Batch(prompt, self.labels[index][:, context], self.weight[index])
 
 
-class FeatureSource(AbstractSource):
+class FeatureSource(_StoredSource):
     """Ready-made features of a dataset, block by block."""
 
     features: Float[Array, "blocks size feature"]
-    target: Float[Array, "blocks size output"]
-    weight: Float[Array, "blocks size"]
-    num_prompts: int = eqx.field(static=True)
 
-    @property
-    def num_blocks(self) -> int:
-        return self.features.shape[0]
-
-    def block(self, index: Array) -> FeatureBatch:
+    def block(self, index: Any) -> FeatureBatch:
         return FeatureBatch(self.features[index], self.target[index], self.weight[index])

@@ -17,22 +17,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..core.errors import IclearnError
+from ..core.checks import require
 from ..core.forms import AbstractForm, Moments, average, quadratic
 from ..core.label_law import LabelLaw
 from ..core.task import AbstractTask
 
 
-class ContextMoments(eqx.Module):
-    """`second` = E[u uᵀ], `cross` = E[u wᵀ], `constant` = E[y_q²]; the query is independent, with covariance Λ."""
-
-    second: Float[Array, "pair pair"]
-    cross: Float[Array, "pair dim"]
-    constant: Float[Array, ""]
-
-
 def token_forms(law: LabelLaw, cov: Float[Array, "dim dim"]) -> Float[Array, "entry entry extended extended"]:
-    """B with K_ab = ŵᵀ B_ab ŵ: [[Λ, Λw], [wᵀΛ, wᵀΛw + σ²]] where the labels follow the task."""
+    """B with K_ab = ŵᵀ B_ab ŵ, where K = [[Λ, Λw], [wᵀΛ, wᵀΛw + σ²]] if the labels follow the task.
+
+    Args:
+        law: the distribution of the labels.
+        cov: (dim, dim) Λ.
+
+    Returns:
+        (dim + 1, dim + 1, dim + 1, dim + 1) B, the first two axes being a and b.
+    """
     dim = cov.shape[0]
     follows = law.context_from_task.astype(cov.dtype)
     forms = jnp.zeros((dim + 1, dim + 1, dim + 1, dim + 1), cov.dtype)
@@ -45,8 +45,17 @@ def token_forms(law: LabelLaw, cov: Float[Array, "dim dim"]) -> Float[Array, "en
 
 
 @eqx.filter_jit
-def context_moments(laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], num: Float[Array, ""]) -> ContextMoments:
-    """The moments over a mixture of label laws, for prompts of `num` context pairs and one output."""
+def context_moments(laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], num: Float[Array, ""]) -> Moments:
+    """The moments of u over a mixture of label laws, for one output.
+
+    Args:
+        laws: the mixture.
+        cov: (dim, dim) Λ.
+        num: C, the context pairs of a prompt.
+
+    Returns:
+        `second` = E[u uᵀ], `cross` = E[u wᵀ], `constant` = E[y_q²], where the query is independent of the context.
+    """
     dim = cov.shape[0]
     rows, cols = np.triu_indices(dim + 1)
     parts = []
@@ -57,33 +66,31 @@ def context_moments(laws: tuple[LabelLaw, ...], cov: Float[Array, "dim dim"], nu
         level = jnp.einsum("abij,ij->ab", forms, second)  # E[K]
         central = jnp.einsum("abij,i,j->ab", forms, mean, mean)
         turned = jnp.einsum("abij,jk->abik", forms, second)
-        joint = (
-            jnp.multiply.outer(level, level)
-            + 2 * jnp.einsum("abik,ceki->abce", turned, turned)
-            - 2 * jnp.multiply.outer(central, central)
-        )
+        joint = jnp.multiply.outer(level, level) + 2 * jnp.einsum("abik,ceki->abce", turned, turned)
+        joint = joint - 2 * jnp.multiply.outer(central, central)
         gram = joint + (joint.transpose(0, 2, 1, 3) + joint.transpose(0, 2, 3, 1)) / num
         # w is the linear form whose matrix has ½ in the last row and column
         half = np.zeros((dim, dim + 1, dim + 1))
         half[np.arange(dim), np.arange(dim), dim] = half[np.arange(dim), dim, np.arange(dim)] = 0.5
         slope = jnp.einsum("kij,jl->kil", half, second)
-        crossed = (
-            jnp.multiply.outer(level, mean[:dim])
-            + 2 * jnp.einsum("abil,kli->abk", turned, slope)
-            - 2 * jnp.multiply.outer(central, mean[:dim])
-        )
+        crossed = jnp.multiply.outer(level, mean[:dim]) + 2 * jnp.einsum("abil,kli->abk", turned, slope)
+        crossed = crossed - 2 * jnp.multiply.outer(central, mean[:dim])
         first = level[rows, cols]
         whole = jnp.block([[jnp.ones((1, 1)), first[None]], [first[:, None], gram[rows, cols][:, rows, cols]]])
         cross = jnp.concatenate([mean[None, :dim], crossed[rows, cols]])
         energy = jnp.einsum("ij,ij->", cov, second[:dim, :dim])
-        parts.append(jax.tree.map(lambda a, share=law.weight: share * a, ContextMoments(whole, cross, energy)))
+        parts.append(jax.tree.map(lambda a, share=law.weight: share * a, Moments(whole, cross, energy)))
     return jax.tree.map(lambda *terms: functools.reduce(jnp.add, terms), *parts)
 
 
 class GramForm(AbstractForm):
     """The loss of ŷ = uᵀ W x_q with an independent query of covariance Λ = AAᵀ, in Kronecker form.
 
-    c − 2⟨E[u wᵀ]A, WA⟩ + tr((WA)ᵀ E[uuᵀ] WA): the moments of u against the task in whitened inputs.
+    c − 2⟨E[u wᵀ]A, WA⟩ + tr((WA)ᵀ E[uuᵀ] WA): the moments of u and w in whitened inputs.
+
+    Args:
+        moments: E[uuᵀ], E[u wᵀ]A and c = E[y_q²].
+        root: (dim, dim) A.
     """
 
     moments: Moments
@@ -98,17 +105,27 @@ class GramForm(AbstractForm):
         return dim * quadratic(table, self.moments.second, cross, self.moments.constant / dim)
 
     def minimum(self) -> Any:
-        """What a model with enough heads and its own guess reaches."""
+        """The loss at the best W, which a model with enough heads and its own guess reaches."""
         dim = self.root.shape[0]
         apart = Moments(self.moments.second, self.moments.cross, self.moments.constant / dim)
         return dim * apart.minimum()
 
 
 def gram_form(task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> GramForm:
-    """The exact loss of every linear self-attention on this task, for any task with Gaussian inputs and one output."""
-    if task.out_dim != 1:
-        raise IclearnError(f"linear self-attention has one output; this task has {task.out_dim}")
-    cov, laws = task.covariance_matrix(seed), task.label_laws(seed, which)
+    """The population loss of linear self-attention, for any task with Gaussian inputs and one output.
+
+    Args:
+        task: the task.
+        seed: the root seed; may be traced.
+        dtype: precision of the form.
+        which: ``train`` or the name of a test set.
+
+    Returns:
+        The form, of coefficients in the order of `models.lsa.GuessGramQuery`.
+    """
+    require(task.out_dim == 1, f"linear self-attention has one output; this task has {task.out_dim}")
+    laws = task.label_laws(seed, which)
+    cov: Any = task.covariance_matrix(seed)  # known where the laws are
     root = jnp.linalg.cholesky(cov)
     parts = [context_moments(laws, cov, jnp.asarray(float(n))) for n in task.context_lengths(which)]
     mean = average(parts, jnp.float64)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..core.checks import check_int
+from ..core.checks import check_int, require
 from ..core.errors import IclearnError
+from ..core.forms import numpy_of
 from ..core.label_law import LabelLaw
-from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
+from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
 from ..core.rng import normal, standard_normals, stream
 from ..core.sharding import sum_blocks
-from ..core.task import AbstractSource, AbstractTask
+from ..core.task import AbstractBlockSource, AbstractTask
 from .covariance import Covariance
 
 IN_WEIGHT, IN_CONTEXT = "in_weight", "in_context"
@@ -28,6 +29,9 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     """Prompts of `context_len` pairs (x, y = w·x + noise) and a query; the target is w·x_q without noise.
 
     Args:
+        dim: D, the dimension of the inputs.
+        context_len: N, the context pairs of a prompt.
+        out_dim: outputs, each with a task vector of its own.
         covariance: of the inputs x ~ N(0, Λ).
         prior_mean: mean of the task vector w, the same for every output (None: zero).
         prior_covariance: covariance of w (None: identity).
@@ -39,6 +43,10 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         prefixes: the loss is averaged over all prefixes of 2 to context_len + 1 tokens.
         center: subtract from x its mean over prompts, position by position.
         whiten: make the empirical mean and covariance of w over the set exactly those of the prior (c = 1 only).
+
+    >>> task = LinearRegression(dim=2, context_len=3, num_prompts=5)
+    >>> task.source(0, "float64").everything().prompt.x.shape  # (prompts, context, dim)
+    (5, 3, 2)
     """
 
     former_names: ClassVar[dict[str, str]] = {"centre": "center"}
@@ -58,34 +66,33 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     whiten: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in [("dim", self.dim), ("context_len", self.context_len), ("out_dim", self.out_dim)]:
-            check_int(name, value, 1)
+        for name in ("dim", "context_len", "out_dim"):
+            check_int(name, getattr(self, name), 1)
         if self.num_prompts is not None:
             check_int("num_prompts (None for infinitely many)", self.num_prompts, 1)
         check_int("test_prompts", self.test_prompts, 0)
+        fraction, noise = self.in_context, self.noise
+        require(0 <= fraction <= 1, f"the fraction of in-context prompts must be between 0 and 1, not {fraction}")
+        require(0 <= noise < np.inf, f"the noise variance must be finite and not negative, not {noise}")
         if self.prior_mean is not None:
-            object.__setattr__(self, "prior_mean", tuple(float(v) for v in self.prior_mean))
-        if not 0 <= self.in_context <= 1:
-            raise IclearnError(f"the fraction of in-context prompts must be between 0 and 1, not {self.in_context}")
-        if not 0 <= self.noise < np.inf:
-            raise IclearnError(f"the noise variance must be finite and not negative, not {self.noise}")
-        if self.prior_mean is not None and not np.isfinite(self.prior_mean).all():
-            raise IclearnError(f"the prior mean must be finite, not {list(self.prior_mean)}")
-        if self.prior_mean is not None and len(self.prior_mean) != self.dim:
-            raise IclearnError(f"the prior mean has {len(self.prior_mean)} entries for dim {self.dim}")
-        if self.in_context < 1 and (self.prior_mean is not None or self.prior_covariance is not None):
-            raise IclearnError("a prior over task vectors needs in_context = 1: the mix has its own fixed task vector")
-        if self.whiten and self.in_context < 1:
-            raise IclearnError("task vectors can be whitened only where every prompt has its own (in_context = 1)")
-        if self.prefixes and self.in_context == 0:
-            raise IclearnError("prefixes need labels that follow the task; with in_context = 0 they are noise")
-        if self.whiten and self.num_prompts is not None and self.num_prompts <= self.dim:
-            raise IclearnError(f"whitening needs more than {self.dim} prompts, not {self.num_prompts}")
-        if self._whitens(IN_CONTEXT) and 0 < self.test_prompts <= self.dim:
-            raise IclearnError(f"whitening needs more than {self.dim} test prompts, not {self.test_prompts}")
-        self.covariance.values(self.dim)  # refuses spectra that do not fit
-        if self.prior_covariance is not None:
-            self.prior_covariance.values(self.dim)
+            mean = tuple(float(v) for v in self.prior_mean)
+            object.__setattr__(self, "prior_mean", mean)
+            require(np.isfinite(mean).all(), f"the prior mean must be finite, not {list(mean)}")
+            require(len(mean) == self.dim, f"the prior mean has {len(mean)} entries for dim {self.dim}")
+        if fraction < 1:
+            mixed = "a prior over task vectors needs in_context = 1: the mix has its own fixed task vector"
+            require(self.prior_mean is None and self.prior_covariance is None, mixed)
+            shared = "task vectors can be whitened only where every prompt has its own (in_context = 1)"
+            require(not self.whiten, shared)
+        follows = not self.prefixes or fraction > 0
+        require(follows, "prefixes need labels that follow the task; with in_context = 0 they are noise")
+        enough = not self.whiten or self.num_prompts is None or self.num_prompts > self.dim
+        require(enough, f"whitening needs more than {self.dim} prompts, not {self.num_prompts}")
+        enough = not self._whitens(IN_CONTEXT) or self.test_prompts == 0 or self.test_prompts > self.dim
+        require(enough, f"whitening needs more than {self.dim} test prompts, not {self.test_prompts}")
+        for covariance in (self.covariance, self.prior_covariance):
+            if covariance is not None:
+                covariance.values(self.dim)  # refuses spectra that do not fit
 
     def fresh_parameters(self) -> dict[str, Any]:
         mean = {} if self.prior_mean is None else {"prior_mean": self.prior_mean}
@@ -108,20 +115,17 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def with_prompts(self, count: int) -> LinearRegression:
         count = max(count, self.dim + 2)  # whitening needs more prompts than dimensions
-        if self.num_prompts is None or self.num_prompts <= count:
-            return self
-        return self.replace(num_prompts=count, test_prompts=min(self.test_prompts, count))
+        few = self.num_prompts is None or self.num_prompts <= count
+        return self if few else self.replace(num_prompts=count, test_prompts=min(self.test_prompts, count))
 
     def describe(self) -> str:
         prompts = self.num_prompts if self.num_prompts is not None else "∞"
         return f"D={self.dim} N={self.context_len} P={prompts}"
 
     def describe_data(self) -> str:
-        prompts = (
-            "infinitely many prompts (integrated in closed form or drawn fresh)"
-            if self.num_prompts is None
-            else f"{self.num_prompts} prompts drawn once per seed"
-        )
+        prompts = f"{self.num_prompts} prompts drawn once per seed"
+        if self.num_prompts is None:
+            prompts = "infinitely many prompts (integrated in closed form or drawn fresh)"
         sizes = f"D={self.dim}, N={self.context_len}, {self.covariance.shape} spectrum"
         return f"synthetic, {prompts}, {sizes}, threefry streams of the root seed"
 
@@ -143,17 +147,12 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def _prior(self, seed: int | Array) -> tuple[Float[Array, "dim output"], Float[Array, "dim dim"]]:
         """Mean and a factor of the covariance of the task vector."""
-        traced: Any = self.prior_mean
-        if isinstance(traced, jax.Array):  # one run of many
-            mean = jnp.tile(traced[:, None], (1, self.out_dim))
-        else:
-            fixed = np.zeros(self.dim) if self.prior_mean is None else np.array(self.prior_mean)
-            mean = jnp.asarray(np.tile(fixed[:, None], (1, self.out_dim)))
+        mean: Any = np.zeros(self.dim) if self.prior_mean is None else self.prior_mean
+        xp = numpy_of(mean)  # it is traced in one run of many
+        columns = jnp.asarray(xp.tile(xp.asarray(mean)[:, None], (1, self.out_dim)))
         if self.prior_covariance is None:
-            factor = jnp.asarray(np.eye(self.dim))
-        else:
-            factor = self.prior_covariance.factor(self.dim, stream(seed, "prior_covariance"))
-        return mean, factor
+            return columns, jnp.asarray(np.eye(self.dim))
+        return columns, self.prior_covariance.factor(self.dim, stream(seed, "prior_covariance"))
 
     def _fraction(self, which: str) -> float:
         return {"train": self.in_context, IN_WEIGHT: 0.0, IN_CONTEXT: 1.0}[which]
@@ -169,6 +168,9 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         mean, factor = self._prior(seed)
         raw = RegressionSource(
             key=stream(seed, f"data.{which}"),
+            num_prompts=count,
+            prompt_size=self.numbers_per_prompt(),
+            dtype=jnp.dtype(dtype).name,
             inputs=self.covariance.factor(self.dim, stream(seed, "covariance")),
             prior_mean=mean,
             prior_factor=factor,
@@ -177,10 +179,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             x_mean=jnp.asarray(np.zeros((self.context_len + 1, self.dim))),
             w_mean=jnp.asarray(np.zeros((self.dim, self.out_dim))),
             w_whitener=jnp.asarray(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
-            num_prompts=count,
             num_random=jnp.asarray(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
-            dtype=jnp.dtype(dtype).name,
         )
         whiten = self._whitens(which)
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
@@ -196,19 +196,28 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         zero, one, share, noise = (jnp.asarray(v, jnp.float64) for v in (0, 1, fraction, self.noise))
         fixed = self._fixed_task(seed)
         nothing = jnp.asarray(np.zeros((self.dim, self.dim)))
-        own = LabelLaw(share, mean, factor @ factor.T, noise, one)
-        shared = LabelLaw(1 - share, fixed, nothing, noise, one)
-        if fraction == 1:
-            return (own,)
         if fraction == 0:
             return (LabelLaw(one, fixed, nothing, one, zero),)
-        return own, shared
+        own = LabelLaw(share, mean, factor @ factor.T, noise, one)
+        return (own,) if fraction == 1 else (own, LabelLaw(1 - share, fixed, nothing, noise, one))
 
 
-class RegressionSource(AbstractSource):
-    """`LinearRegression` with its seed spent."""
+class RegressionSource(AbstractBlockSource):
+    """The prompts of a `LinearRegression` under one seed.
 
-    key: Key[Array, ""]
+    Args:
+        inputs: (dim, dim) a factor of Λ.
+        prior_mean: (dim, output) mean of the task vectors.
+        prior_factor: (dim, dim) a factor of their covariance.
+        fixed_task: (dim, output) the task vector that prompts without one of their own share.
+        noise_std: () standard deviation of the noise on the context's labels.
+        x_mean: (token, dim) what centering subtracts from the inputs.
+        w_mean: (dim, output) what whitening subtracts from the standard normal task vectors.
+        w_whitener: (output, dim, dim) by which it multiplies them afterwards.
+        num_random: () how many prompts, the first of the set, have a task vector of their own.
+        noise_labels: whether the context's labels are N(0, 1) noise.
+    """
+
     inputs: Float[Array, "dim dim"]
     prior_mean: Float[Array, "dim output"]
     prior_factor: Float[Array, "dim dim"]
@@ -218,22 +227,9 @@ class RegressionSource(AbstractSource):
     w_mean: Float[Array, "dim output"]
     w_whitener: Float[Array, "output dim dim"]
     num_random: Int[Array, ""]
-    num_prompts: int = eqx.field(static=True)
     noise_labels: bool = eqx.field(static=True)
-    dtype: str = eqx.field(static=True)
 
-    @property
-    def block_size(self) -> int:
-        """Prompts computed at a time: a power of two that keeps a block to a few million numbers."""
-        tokens, dim = self.x_mean.shape
-        wanted = min(4_000_000 // (tokens * (dim + self.w_mean.shape[1])), self.num_prompts)
-        return 1 << max(4, min(12, (wanted - 1).bit_length()))
-
-    @property
-    def num_blocks(self) -> int:
-        return -(-self.num_prompts // self.block_size)
-
-    def _standard(self, index: Array) -> tuple[Array, Array]:
+    def _standard(self, index: Any) -> tuple[Array, Array]:
         """Uncorrected inputs (block, tokens, dim) and standard normal task vectors (block, dim, output)."""
         x_key, w_key = jax.random.split(jax.random.fold_in(self.key, index))
         size, dim = self.block_size, self.inputs.shape[0]
@@ -242,19 +238,24 @@ class RegressionSource(AbstractSource):
         u = normal_rows(w_key, size * dim, jnp.eye(outputs), self.dtype).reshape(size, dim, outputs)
         return x, u
 
-    def _position(self, index: Array) -> Array:
-        return index * self.block_size + jnp.arange(self.block_size)
+    def _valid(self, index: Any) -> Array:
+        return (self.positions(index) < self.num_prompts).astype(self.dtype)
 
-    def _valid(self, index: Array) -> Array:
-        return (self._position(index) < self.num_prompts).astype(self.dtype)
+    def labeled(self, index: Any) -> tuple[Array, Array, Array, Array]:
+        """All tokens of one block with their labels.
 
-    def labeled(self, index: Array) -> tuple[Array, Array, Array, Array]:
-        """Inputs and shown labels of all tokens, true labels of all tokens, weights."""
+        Args:
+            index: of the block; may be traced.
+
+        Returns:
+            Inputs (prompts, tokens, dim), labels as shown and true labels (prompts, tokens, output), and the weights of
+            the prompts.
+        """
         x, u = self._standard(index)
         x = x - self.x_mean.astype(x.dtype)
         u = jnp.einsum("oij,bjo->bio", self.w_whitener.astype(x.dtype), u - self.w_mean.astype(x.dtype))
         w = self.prior_mean.astype(x.dtype) + jnp.einsum("ij,bjo->bio", self.prior_factor.astype(x.dtype), u)
-        random = (self._position(index) < self.num_random)[:, None, None]
+        random = (self.positions(index) < self.num_random)[:, None, None]
         w = jnp.where(random, w, self.fixed_task.astype(x.dtype))
         truth = jnp.einsum("bti,bio->bto", x, w)
         noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
@@ -263,19 +264,25 @@ class RegressionSource(AbstractSource):
         shown = drawn if self.noise_labels else truth + self.noise_std.astype(x.dtype) * drawn
         return x, shown, truth, self._valid(index) / self.num_prompts
 
-    def block(self, index: Array) -> Batch:
+    def block(self, index: Any) -> Batch:
         x, shown, truth, weight = self.labeled(index)
         return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), truth[:, -1], weight)
 
-    def prefix_block(self, index: Array, context: Array | int) -> Batch:
+    def prefix_block(self, index: Any, context: Array | int) -> Batch:
         x, shown, truth, weight = self.labeled(index)
-        mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
-        prompt = Prompt(x[:, :-1], shown[:, :-1], x[:, context], mask)
-        return Batch(prompt, truth[:, context], weight)
+        return Batch(prefix_prompt(x, shown, context), truth[:, context], weight)
 
     @eqx.filter_jit
     def corrected(self, *, center: bool, whiten: bool) -> RegressionSource:
-        """The same prompts, centered and whitened: one pass over all blocks for the empirical moments."""
+        """The same prompts, centered or whitened: one pass over all blocks gives the empirical moments.
+
+        Args:
+            center: whether to subtract from x its mean over prompts, position by position.
+            whiten: whether to give w the mean and covariance of the prior exactly.
+
+        Returns:
+            The source of the corrected prompts.
+        """
 
         def part(index: Array) -> tuple[Array, Array, Array]:
             x, u = self._standard(index)
@@ -299,10 +306,19 @@ class RegressionSource(AbstractSource):
 
 
 def normal_rows(key: Key[Array, ""], rows: int, factor: Float[Array, "dim dim"], dtype: Any) -> Float[Array, "row dim"]:
-    """`rows` vectors z·factor of standard normal z: the numbers of `normal(key, (rows, dim))`, drawn faster.
+    """Rows z·factor of standard normal z: the numbers of ``normal(key, (rows, dim)) @ factor``, drawn faster.
 
     A processor computes normals several times slower in rows of few numbers than in long ones, and the product with a
     block-diagonal factor is what keeps the long rows apart from the short ones that follow.
+
+    Args:
+        key: the key.
+        rows: how many.
+        factor: (dim, dim) the factor.
+        dtype: precision of the result.
+
+    Returns:
+        (rows, dim) the rows.
     """
     dim = factor.shape[0]
     together = max(1, min(rows & -rows, 128 // dim))

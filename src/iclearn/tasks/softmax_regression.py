@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, check_int
+from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, Document
 from ..core.rng import normal, stream
@@ -26,11 +26,12 @@ EVALUATION = "evaluation"
 class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
     """Documents A (n words × d) with target b = softmax(Ax), x uniform on a sphere; new words A_q to predict.
 
-    The context is centered column by column (softmax does not see it); query words are not. The loss of a document
-    is n_q·½‖f̂ − softmax(A_q x)‖² over its n_q query words: of order one for every n.
+    The context is centered column by column, which does not change the softmax; query words are not. The loss of a
+    document is n_q·½‖f̂ − softmax(A_q x)‖² for the prediction f̂ of its n_q query words: of order one for every n.
 
     Args:
         context_len: n, the words of the context.
+        dim: d, the dimension of the embeddings.
         query_len: n_q (None: as many as the context has).
         scale: ‖x‖, so the standard deviation of a logit under white embeddings: how far b is from uniform.
         embedding: rows of A before their covariance: ``gaussian`` N(0, I), ``sphere`` uniform of norm √d, ``sign`` ±1.
@@ -38,6 +39,10 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         in_sample: the query words are the context's own, whose probabilities are shown.
         num_prompts: size of a fixed training set (None: fresh documents at every step).
         test_prompts: size of the ``evaluation`` set; 0 for none.
+
+    >>> batch = SoftmaxRegression(context_len=5, dim=2, num_prompts=3).source(0, "float64").everything()
+    >>> batch.prompt.context.shape, batch.target.shape
+    ((3, 5, 2), (3, 5))
     """
 
     prompt_type: ClassVar[type] = Document
@@ -57,16 +62,14 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         check_int("dim", self.dim, 1)
         if self.query_len is not None:
             check_int("query_len (None: as many as the context)", self.query_len, 2)
-        if not 0 <= self.scale < np.inf:
-            raise IclearnError(f"the logit scale must be finite and not negative, not {self.scale}")
+        require(0 <= self.scale < np.inf, f"the logit scale must be finite and not negative, not {self.scale}")
         check_choice("embedding", self.embedding, Embedding)
         if self.num_prompts is not None:
             check_int("num_prompts (None for fresh documents)", self.num_prompts, 1)
         check_int("test_prompts", self.test_prompts, 0)
-        if self.in_sample and self.query_len not in (None, self.context_len):
-            raise IclearnError(
-                f"in-sample query words are the context's own {self.context_len}: drop query_len {self.query_len}"
-            )
+        own = not self.in_sample or self.query_len in (None, self.context_len)
+        words = f"the context's own {self.context_len}"
+        require(own, f"in-sample query words are {words}: drop query_len {self.query_len}")
         self.covariance.values(self.dim)  # refuses spectra that do not fit
 
     @property
@@ -94,17 +97,18 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         if count is None:
             raise IclearnError("this task has fresh documents at every step: there is no fixed set to draw")
         white = self.covariance == Covariance.white(trace=None)
+        query_words = 0 if self.in_sample else self.out_dim
         return DocumentSource(
             key=stream(seed, f"data.{which}"),
+            num_prompts=count,
+            prompt_size=(self.context_len + query_words) * self.dim,
+            dtype=jnp.dtype(dtype).name,
             factor=None if white else self.covariance.factor(self.dim, stream(seed, "covariance")),
             radius=jnp.asarray(self.scale, jnp.float64),
             dim=self.dim,
             words=self.context_len,
-            query_words=0 if self.in_sample else self.out_dim,
+            query_words=query_words,
             embedding=self.embedding,
-            num_prompts=count,
-            prompt_size=(self.context_len + (0 if self.in_sample else self.out_dim)) * self.dim,
-            dtype=jnp.dtype(dtype).name,
         )
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch[Document]:
@@ -119,9 +123,18 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
 
 
 class DocumentSource(AbstractDrawnSource):
-    """The documents of a `SoftmaxRegression` under one seed."""
+    """The documents of a `SoftmaxRegression` under one seed.
 
-    factor: Float[Array, "dim dim"] | None  # None: the identity
+    Args:
+        factor: (dim, dim) a factor of the covariance of the rows (None: the identity).
+        radius: () ‖x‖.
+        dim: dimension of the embeddings.
+        words: words of the context.
+        query_words: words whose probabilities are asked for (0: the context's own).
+        embedding: distribution of the rows before their covariance.
+    """
+
+    factor: Float[Array, "dim dim"] | None
     radius: Float[Array, ""]
     dim: int = eqx.field(static=True)
     words: int = eqx.field(static=True)
@@ -129,10 +142,9 @@ class DocumentSource(AbstractDrawnSource):
     embedding: Embedding = eqx.field(static=True)
 
     def draw(self, key: Key[Array, ""], count: int, weight: Any) -> Batch[Document]:
-        """`count` documents from one key."""
         row_key, x_key = jax.random.split(key)
-        words = max(self.words, self.query_words)
-        context, query = (self._embedded(rows) for rows in normal_pair(row_key, (count, words, self.dim)))
+        shape = (count, max(self.words, self.query_words), self.dim)
+        context, query = map(self._embedded, normal_pair(row_key, shape))
         context = context[:, : self.words]
         context = context - context.mean(1, keepdims=True)
         query = query[:, : self.query_words] if self.query_words else context
@@ -157,6 +169,13 @@ def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Arra
 
     Documents are drawn afresh at every step, and drawing them is most of the work: `jax.random.normal` throws one of
     the two words away, and on a CPU runs the generator's rounds as a loop over memory; written out they fuse.
+
+    Args:
+        key: the key.
+        shape: shape of each array.
+
+    Returns:
+        The two arrays.
     """
     counter = jax.lax.iota(jnp.uint32, int(np.prod(shape)))
     words = _threefry(jax.random.key_data(key), jnp.zeros_like(counter), counter)

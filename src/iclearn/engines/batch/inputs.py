@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...core.model import AbstractModel
 from ...core.recipe import Recipe
 from ...models.base import AbstractFeatureModel
 from ..base import AbstractEngine
@@ -27,7 +28,15 @@ _MOMENTS_TOGETHER = {"cpu": 2, "gpu": 64}  # training sets drawn at a time
 
 
 class RunInputs(eqx.Module):
-    """What differs between runs that share a program; every array has a leading axis of runs."""
+    """What differs between runs that share a program; every array has a leading axis of runs.
+
+    Args:
+        engine: the training loss.
+        model: the model.
+        optimizer: what the update rule remembers.
+        hyper: the update rule.
+        key: from which those of the steps are made.
+    """
 
     engine: AbstractEngine
     model: Any
@@ -36,43 +45,88 @@ class RunInputs(eqx.Module):
     key: Array
 
 
-def run_inputs(recipe: Recipe, setup: Setup) -> RunInputs:
-    """One run, without the leading axis."""
+def run_inputs(recipe: Recipe, model: AbstractModel, engine: AbstractEngine) -> RunInputs:
+    """One run before its first step, without the leading axis.
+
+    Args:
+        recipe: the experiment; its numbers may be traced.
+        model: with its initial weights.
+        engine: the training loss.
+
+    Returns:
+        The run.
+    """
     hyper = Hyper.of(recipe.optimizer, recipe.dtype)
-    state = initial_state(setup.model, hyper)
-    return RunInputs(setup.engine, state.model, state.optimizer, hyper, step_key(recipe.seed))
+    return RunInputs(engine, model, initial_state(model, hyper).optimizer, hyper, step_key(recipe.seed))
 
 
 def program_of(recipe: Recipe, run: RunInputs) -> Any:
-    """What must be equal for two runs to share a program and its calls."""
+    """What must be equal for two runs to share a program and its calls.
+
+    Args:
+        recipe: the experiment.
+        run: the run, without the leading axis.
+
+    Returns:
+        A hashable key: structure, shapes, steps and records.
+    """
     leaves, structure = jax.tree.flatten(run)
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
     return structure, shapes, recipe.steps, recipe.record
 
 
 def recipe_of_run(recipe: Recipe, varying: Mapping[str, np.ndarray], index: int) -> Recipe:
-    """The recipe of one run of a batch."""
-    changes = {}
-    for name, values in varying.items():
-        value = np.asarray(values[index])
-        changes[name] = tuple(value.tolist()) if value.ndim else value.item()
-    return recipe.replace(**changes)
+    """The recipe of one run of a batch.
+
+    Args:
+        recipe: what the runs have in common.
+        varying: field (``__`` between the parts of a path) → array with an entry for every run.
+        index: which run.
+
+    Returns:
+        The recipe.
+    """
+    own = {name: np.asarray(values[index]) for name, values in varying.items()}
+    return recipe.replace(**{name: tuple(v.tolist()) if v.ndim else v.item() for name, v in own.items()})
 
 
 def prepared_run(recipe: Recipe) -> tuple[RunInputs, float]:
-    """One run prepared alone, and the least loss it could reach (NaN where that is not known)."""
+    """One run prepared alone.
+
+    Args:
+        recipe: the experiment.
+
+    Returns:
+        The run, without the leading axis, and the least loss it could reach (NaN where that is not known).
+    """
     setup = prepare(recipe)
     minimum = setup.engine.minimum()
-    return run_inputs(recipe, setup), float("nan") if minimum is None else float(minimum)
+    return run_inputs(recipe, setup.model, setup.engine), float("nan") if minimum is None else float(minimum)
 
 
 def stack_runs(runs: Sequence[RunInputs]) -> RunInputs:
-    """Runs of one shape, with a leading axis."""
+    """Runs of one program stacked along a new leading axis.
+
+    Args:
+        runs: without the leading axis.
+
+    Returns:
+        All of them.
+    """
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
 
 
 def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
-    """Whether `traced_runs` can make runs that differ in these fields (``__`` between the parts of a path)."""
+    """Whether `traced_runs` can make runs that differ in certain fields.
+
+    Args:
+        recipe: of one of the runs.
+        setup: of the same.
+        names: the fields, with ``__`` between the parts of a path.
+
+    Returns:
+        True where the engine is exact and all fields can be traced.
+    """
     if setup.engine_name not in EXACT or recipe.init.scheme == "given" or recipe.task.needs_dataset:
         return False
     breaking = {f"task__{name}" for name in recipe.task.symmetry_breaking_fields()}
@@ -86,9 +140,18 @@ def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
 def traced_runs(
     recipe: Recipe, setup: Setup, varying: Mapping[str, np.ndarray]
 ) -> tuple[RunInputs, Float[Array, " run"]]:
-    """All runs prepared in one program; `setup` is that of one of them."""
-    kinds = {"seed": jnp.int64}
-    arrays = {name: jnp.asarray(values, kinds.get(name, jnp.float64)) for name, values in varying.items()}
+    """All runs prepared in one program; `can_trace` says whether that is possible.
+
+    Args:
+        recipe: what the runs have in common.
+        setup: of one of them.
+        varying: field → array with an entry for every run.
+
+    Returns:
+        The runs, and (run) the least losses they could reach (NaN where that is not known).
+    """
+    types = {"seed": jnp.int64}
+    arrays = {name: jnp.asarray(values, types.get(name, jnp.float64)) for name, values in varying.items()}
     return _traced_runs(recipe, setup.engine_name, arrays)
 
 
@@ -99,11 +162,8 @@ def _traced_runs(recipe: Recipe, engine_name: str, varying: dict[str, Array]) ->
         model = own.model.initial(own.task, own.init, own.seed, jnp.dtype(own.dtype))
         assert isinstance(model, AbstractFeatureModel)
         engine = exact_engine(engine_name, own.task, model, own.seed, own.dtype)
-        hyper = Hyper.of(own.optimizer, own.dtype)
-        state = initial_state(model, hyper)
         least = engine.minimum()
-        run = RunInputs(engine, state.model, state.optimizer, hyper, step_key(own.seed))
-        return run, jnp.asarray(jnp.nan if least is None else least, jnp.float64)
+        return run_inputs(own, model, engine), jnp.asarray(jnp.nan if least is None else least, jnp.float64)
 
     if engine_name == "moments":
         return jax.lax.map(build, varying, batch_size=_MOMENTS_TOGETHER.get(jax.default_backend(), 2))

@@ -1,7 +1,7 @@
-"""The written-out training step in a Pallas (Triton) kernel: one run per lane, all its weights in registers.
+"""The unrolled training step in a Pallas (Triton) kernel: one run per thread, all its weights in registers.
 
 A launch trains a block of runs from beginning to end; memory is touched once per sampled loss. The expressions are
-those of `scalars.unrolled_step`, generated for any small number of dimensions, heads and rank.
+those of `unrolled.unrolled_step`, generated for any small number of dimensions, heads and rank.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ def available() -> bool:
 def train_pallas(
     written: Unrolled, lengths: Int[Array, " sample"], *, interpret: bool = False, block: int = BLOCK
 ) -> tuple[Float[Array, "sample run"], Float[Array, "weight run"]]:
-    """As `scalars.train_unrolled`, in one kernel. `interpret` runs it without a GPU, slowly, for tests."""
+    """As `unrolled.train_unrolled`, in one kernel.
+
+    Args:
+        written: the runs.
+        lengths: (sample) steps from each sampled one to the next.
+        interpret: run the kernel without a GPU, slowly, for tests.
+        block: runs of a program.
+
+    Returns:
+        (sample, run) the losses, and (weight, run) the final weights.
+    """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -56,10 +66,7 @@ def train_pallas(
 
     curve, final = pl.pallas_call(
         kernel,
-        out_shape=(
-            jax.ShapeDtypeStruct((samples, padded), weights.dtype),
-            jax.ShapeDtypeStruct((num_weights, padded), weights.dtype),
-        ),
+        out_shape=tuple(jax.ShapeDtypeStruct((rows, padded), weights.dtype) for rows in (samples, num_weights)),
         grid=(padded // block,),
         in_specs=[pl.BlockSpec((samples,), lambda i: (0,)), columns(num_weights), columns(num_numbers)],
         out_specs=(columns(samples), columns(num_weights)),

@@ -6,15 +6,16 @@ of gradient descent is a few hundred multiplications and additions:
     G = 2·lr·(½ ∂L/∂U),  v_h ← v_h − Σ_r k_hr·G q_hr,  k_hr ← k_hr − v_h G q_hr,  q_hr ← q_hr − v_h Gᵀ k_hr.
 
 Under infinitely many prompts with isotropic tasks the form is diagonal in the eigenbasis of the inputs,
-½ ∂L/∂U_ij = a_i λ_j U_ij − b_i δ_ij and gradient descent commutes with
-the rotation there.
-For P prompts it is full: ½ ∂L/∂U = M U − b with the second moments M of β x_qᵀ.
+½ ∂L/∂U_ij = a_i λ_j U_ij − b_i δ_ij, and gradient descent commutes with the rotation there. For P prompts it is full:
+½ ∂L/∂U = M U − b with the second moments M of β x_qᵀ.
 
-The same expressions run as an XLA loop and inside a Pallas kernel (`fused`), and are tested against the plain engines.
+The same expressions run as an XLA loop and inside a Pallas kernel (`pallas`), and are tested against the engines.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,20 +34,28 @@ from ..base import AbstractEngine
 from ..quadratic import QuadraticEngine
 from .inputs import RunInputs
 
-MAX_WEIGHTS = 160  # vectors a lane keeps; beyond, registers run out and the plain path is as good
-MAX_PRODUCTS = 1200  # multiplications written out for one step
+MAX_WEIGHTS = 160  # vectors a run keeps; beyond, registers run out and vmap is as good
+MAX_PRODUCTS = 1200  # multiplications of one step
 
 
 class Sizes(NamedTuple):
-    """What the written-out step depends on; rank 0 means merged key-query weights."""
+    """What the unrolled step depends on.
+
+    Args:
+        dim: D.
+        num_heads: H.
+        rank: R of separate keys and queries; 0 for merged key-query weights.
+        full: whether the form is that of P prompts (second moments) instead of a diagonal one.
+    """
 
     dim: int
     num_heads: int
     rank: int
-    full: bool  # second moments of P prompts instead of a diagonal form
+    full: bool
 
     @property
     def num_weights(self) -> int:
+        """Weights of a run."""
         return self.num_heads * (1 + (2 * self.rank * self.dim if self.rank else self.dim**2))
 
     @property
@@ -57,21 +66,25 @@ class Sizes(NamedTuple):
 
     @property
     def products(self) -> int:
+        """Multiplications of a step."""
         d = self.dim
         step = self.num_heads * (3 * max(1, self.rank) * d * d)
         return step + (d**4 if self.full else d * d)
 
 
-def fits(sizes: Sizes) -> bool:
-    return sizes.num_weights <= MAX_WEIGHTS and sizes.products <= MAX_PRODUCTS
-
-
 def pair_indices(dim: int) -> list[tuple[int, int]]:
+    """All (i, j) with i ≤ j < dim, in order."""
     return [(i, j) for i in range(dim) for j in range(i, dim)]
 
 
 class Unrolled(eqx.Module):
-    """Runs ready to be trained number by number: rows of `weights` and `numbers`, a column a run."""
+    """Runs ready to be trained number by number.
+
+    Args:
+        weights: (weight, run) values, then keys and queries (or key-query matrices).
+        numbers: (number, run) of the form: 2·lr and constant, the cross term, the second moments.
+        sizes: what the step depends on.
+    """
 
     weights: Float[Array, "weight run"]
     numbers: Float[Array, "number run"]
@@ -79,14 +92,32 @@ class Unrolled(eqx.Module):
 
 
 def trained_factors(model: AbstractModel, engine: AbstractEngine) -> HeadFactors | None:
-    """The heads of what the engine trains, where the loss is a quadratic form of them."""
+    """The heads of what an engine trains.
+
+    Args:
+        model: the model.
+        engine: its training loss.
+
+    Returns:
+        The factors, or None where the loss is not a quadratic form of such heads.
+    """
     if not isinstance(engine, QuadraticEngine) or not isinstance(model, AbstractFeatureModel):
         return None
     return (model.reduced() if engine.reduced else model).head_factors()
 
 
 def sizes_of(task: AbstractTask, model: AbstractModel, engine: AbstractEngine, rule: str) -> Sizes | None:
-    """The sizes of the unrolled form of these runs; None where there is none."""
+    """The sizes of the unrolled form of runs.
+
+    Args:
+        task: of one run.
+        model: of the same.
+        engine: of the same.
+        rule: the update rule.
+
+    Returns:
+        The sizes, or None where there is no unrolled form, or it is too large.
+    """
     factors = trained_factors(model, engine)
     if rule not in ("gd", "sgd") or task.out_dim != 1 or task.tests or factors is None:
         return None
@@ -96,12 +127,21 @@ def sizes_of(task: AbstractTask, model: AbstractModel, engine: AbstractEngine, r
         return None
     rank = 0 if factors.key is None else factors.key.shape[1]
     sizes = Sizes(task.dim, factors.value.shape[0], rank, not diagonal)
-    return sizes if fits(sizes) else None
+    return sizes if sizes.num_weights <= MAX_WEIGHTS and sizes.products <= MAX_PRODUCTS else None
 
 
 @eqx.filter_jit
 def unroll(runs: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
-    """Runs (leading axis) as rows of scalars; with `rotate` in the eigenbasis of each run's inputs."""
+    """Runs as rows of scalars.
+
+    Args:
+        runs: with a leading axis.
+        sizes: what the step depends on.
+        rotate: whether to go to the eigenbasis of each run's inputs.
+
+    Returns:
+        The runs, ready to be trained.
+    """
 
     def one(run: RunInputs) -> tuple[Array, Array]:
         factors, train = trained_factors(run.model, run.engine), run.engine.train  # type: ignore[attr-defined]
@@ -120,8 +160,8 @@ def unroll(runs: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
             inputs = train.inputs
             if rotate:
                 basis = jnp.linalg.eigh(inputs)[1]
-            diagonal = [jnp.einsum("ia,ij,ja->a", basis, m, basis) for m in (
-                train.second[0, :, 0, :], train.cross[0, :, :, 0], inputs)]  # fmt: skip
+            matrices = (train.second[0, :, 0, :], train.cross[0, :, :, 0], inputs)
+            diagonal = [jnp.einsum("ia,ij,ja->a", basis, m, basis) for m in matrices]
             form = jnp.concatenate([twice * diagonal[1], (twice * jnp.outer(diagonal[0], diagonal[2])).ravel()])
         numbers = jnp.concatenate([jnp.stack([twice, train.constant]), form])
         if factors.kq is not None:
@@ -177,14 +217,19 @@ def _form(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callable, Call
 
 
 def _sum(terms: Vectors) -> Vector:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    return functools.reduce(operator.add, terms)
 
 
 def unrolled_step(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callable, Callable]:
-    """(weights ↦ weights after one step, weights ↦ loss), of tuples of vectors in the order of `Unrolled.weights`."""
+    """One step of gradient descent and the loss, as functions of tuples of vectors over runs.
+
+    Args:
+        sizes: what the step depends on.
+        number: index → that row of `Unrolled.numbers`.
+
+    Returns:
+        weights ↦ weights after one step, and weights ↦ loss, in the order of `Unrolled.weights`.
+    """
     d, heads, rank = sizes.dim, sizes.num_heads, sizes.rank
     span = range(d)
     force, loss_of = _form(sizes, number)
@@ -246,7 +291,15 @@ def unrolled_step(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callab
 
 
 def lengths_of(steps: Int[np.ndarray, " sample"], end: int) -> Int[np.ndarray, " sample"]:
-    """Steps from each sampled one to the next, and from the last to the end of the run."""
+    """How many steps lie between samples.
+
+    Args:
+        steps: (sample) the sampled steps.
+        end: steps of the run.
+
+    Returns:
+        (sample) steps from each sampled one to the next, and from the last to the end.
+    """
     return np.diff(np.append(steps, end)).astype(np.int32)
 
 
@@ -254,7 +307,15 @@ def lengths_of(steps: Int[np.ndarray, " sample"], end: int) -> Int[np.ndarray, "
 def train_unrolled(
     written: Unrolled, lengths: Int[Array, " sample"]
 ) -> tuple[Float[Array, "sample run"], Float[Array, "weight run"]]:
-    """The loss at every sampled step, and the final weights: the written-out step in an XLA loop."""
+    """Train by the unrolled step in an XLA loop.
+
+    Args:
+        written: the runs.
+        lengths: (sample) steps from each sampled one to the next.
+
+    Returns:
+        (sample, run) the losses at every sampled step, and (weight, run) the final weights.
+    """
     step, loss = unrolled_step(written.sizes, lambda i: written.numbers[i])
 
     def segment(now: tuple[Array, ...], length: Array) -> tuple[tuple[Array, ...], Array]:

@@ -1,4 +1,12 @@
-"""In-context algorithms as models: nothing to train, the same `predict(prompt)`."""
+"""In-context algorithms as models: nothing to train, the same `predict(prompt)`.
+
+>>> import jax.numpy as jnp
+>>> from iclearn.core.prompt import full_prompt
+>>> x = jnp.array([[1.0, 0.0], [0.0, 1.0]])
+>>> prompt = full_prompt(x, x @ jnp.array([[2.0], [3.0]]), jnp.ones(2))
+>>> [round(float(p.predict(prompt)[0]), 6) for p in (LeastSquares(), Ridge(1.0))]
+[5.0, 2.5]
+"""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...core.errors import IclearnError
+from ...core.checks import require
 from ...core.model import AbstractModel
 from ...core.prompt import Prompt
 from .shrinkage import as_columns, context, scalar
@@ -23,18 +23,19 @@ class GradientDescent(AbstractModel):
         initial: w_0, (dim) for every output or (dim, output).
         lr: step size; may be traced.
         steps: k.
+
+    >>> from iclearn.core.prompt import full_prompt
+    >>> GradientDescent(jnp.zeros(2), lr=1.0).predict(full_prompt(jnp.eye(2), jnp.ones((2, 1)), jnp.ones(2)))
+    Array([1.], dtype=float64)
     """
 
     initial: Float[Array, "dim output"]
     lr: Float[Array, ""]
     steps: int = eqx.field(static=True)
 
-    def __init__(
-        self, initial: Float[Array, " ..."] | np.ndarray, lr: Float[Array, ""] | float | int, steps: int = 1
-    ) -> None:
+    def __init__(self, initial: Float[Array, "..."] | np.ndarray, lr: Float[Array, ""] | float, steps: int = 1) -> None:
         self.initial = as_columns(jnp.asarray(initial, float))
-        if steps < 0:
-            raise IclearnError(f"the number of gradient steps must not be negative, not {steps}")
+        require(steps >= 0, f"the number of gradient steps must not be negative, not {steps}")
         self.lr, self.steps = scalar(lr), steps
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:

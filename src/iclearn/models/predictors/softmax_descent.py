@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...core.errors import IclearnError
+from ...core.checks import require
 from ...core.model import mean_loss
 from ...core.prompt import Batch, Document
-from ..softmax_layers import AbstractDocumentModel
+from ..softmax_layers import AbstractWeightEstimator
 
 _GRID = 24  # coarse points of a line search
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-class SoftmaxDescent(AbstractDocumentModel):
+class SoftmaxDescent(AbstractWeightEstimator):
     """k steps x ← x − η∇L(x) from x = 0 on L = ½‖softmax(Ax) − b‖² of the context; logits A_q x.
 
     ∇L = Aᵀ(f∘c − (f·c) f) with f = softmax(Ax), c = f − b; the first step ends at (η/n)Aᵀb where A is centered.
@@ -26,14 +26,17 @@ class SoftmaxDescent(AbstractDocumentModel):
     Args:
         lr: η, of order n; may be traced. `line_search` finds the best one.
         steps: k.
+
+    >>> document = Document(jnp.array([[1.0], [-1.0]]), jnp.array([0.75, 0.25]), jnp.array([[1.0], [-1.0]]))
+    >>> SoftmaxDescent(jnp.asarray(2.0)).estimate(document)  # (η/n) Aᵀb
+    Array([0.5], dtype=float64)
     """
 
     lr: Float[Array, ""]
     steps: int = eqx.field(static=True, default=1)
 
     def __check_init__(self) -> None:
-        if self.steps < 0:
-            raise IclearnError(f"the number of gradient steps must not be negative, not {self.steps}")
+        require(self.steps >= 0, f"the number of gradient steps must not be negative, not {self.steps}")
 
     def estimate(self, document: Document) -> Float[Array, " dim"]:
         a, b = document.context, document.target
@@ -45,20 +48,23 @@ class SoftmaxDescent(AbstractDocumentModel):
 
         return jax.lax.fori_loop(0, self.steps, step, jnp.zeros(a.shape[1], a.dtype))
 
-    def logits(self, document: Document) -> Float[Array, " query_word"]:
-        return document.query @ self.estimate(document)
-
 
 @eqx.filter_jit
 def line_search(
     batch: Batch[Document], steps: int = 1, highest: float | None = None, rounds: int = 24
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The η with the least loss on these documents, and that loss: a bounded scalar search on (0, highest).
+    """The learning rate η of `SoftmaxDescent` with the least loss, by a bounded scalar search on (0, highest).
 
     A coarse grid brackets the minimum, golden sections close in (relative width .62^rounds of two grid cells).
 
     Args:
+        batch: the documents.
+        steps: k of the descent.
         highest: upper end (None: 4n; the best step of a centered context is below about n).
+        rounds: golden sections.
+
+    Returns:
+        () η and () the loss.
     """
     top = 4.0 * batch.prompt.context.shape[1] if highest is None else highest
 
@@ -76,14 +82,8 @@ def line_search(
         low, high = jnp.where(keep_left, low, left), jnp.where(keep_left, right, high)
         new = jnp.where(keep_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
         value = loss(new)
-        return (
-            low,
-            high,
-            jnp.where(keep_left, new, right),
-            jnp.where(keep_left, left, new),
-            jnp.where(keep_left, value, at_right),
-            jnp.where(keep_left, at_left, value),
-        )
+        points = jnp.where(keep_left, new, right), jnp.where(keep_left, left, new)
+        return low, high, *points, jnp.where(keep_left, value, at_right), jnp.where(keep_left, at_left, value)
 
     low, high = best - cell, best + cell
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
