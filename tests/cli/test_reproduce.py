@@ -31,7 +31,7 @@ def test_list_tells_figures_and_claims(capsys):
         (["reproduce", "nope"], "unknown paper 'nope'"),
         (["reproduce", "zhang2025", "fig99"], "has no figure 'fig99'"),
         (["reproduce", "zhang2025", "fig2", "--seeds", "0"], "the number of seeds must be at least 1"),
-        (["theory", "nope"], "unknown paper 'nope'"),
+        (["theory", "nope"], "unknown theory 'nope'"),
         (["theory"], "name a paper first"),
         (["theory", "zhang2025", "--eigenvalues", "-1"], "eigenvalues must be"),
     ],
