@@ -16,7 +16,7 @@ LAYER = {
     "probes": 3,
     "store": 4,
     "llm": 4,
-    "sweep": 5,
+    "sweeps": 5,
     "papers": 6,
     "report": 7,
     "cli": 8,
@@ -80,8 +80,92 @@ def test_no_catch_all_modules_and_nothing_is_unpickled():
 
 
 def test_files_stay_readable():
-    long = {str(f.relative_to(SOURCE)): n for f in FILES if (n := len(f.read_text().splitlines())) > 400}
+    long = {str(f.relative_to(SOURCE)): n for f in FILES if (n := len(f.read_text().splitlines())) > 350}
     assert not long, f"split these: {long}"
+
+
+# Names that stand for one idea wherever they are: abstract classes of a package, what a paper's figures share, a
+# paper's judges, its theory asked about a recipe, its numbers for one size, its example data, figures by number.
+SAME_IDEA = {"__init__", "__main__", "base", "setup", "judges", "of_recipe", "summary", "examples", "fig1", "fig2"}
+
+
+def test_no_basename_stands_for_two_ideas():
+    names = [f.stem for f in FILES if f.stem not in SAME_IDEA]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"give these names of their own: {twice}"
+
+
+GENERIC = ("engines", "sweeps", "report", "cli")
+
+
+def concrete_names() -> set[str]:
+    """Every task, model spec, model and feature map that is not abstract, with the module it is in."""
+    from iclearn.core.model import AbstractModel, AbstractModelSpec
+    from iclearn.core.registry import PREDICTORS, SPECS
+    from iclearn.core.task import AbstractTask
+    from iclearn.models.features import AbstractFeatureMap
+
+    for registry in (SPECS, PREDICTORS):
+        for name in registry.names():
+            registry.get(name)
+    waiting, found = [AbstractTask, AbstractModelSpec, AbstractModel, AbstractFeatureMap], set()
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if cls.__module__.startswith("iclearn.") and not cls.__name__.startswith("Abstract"):
+            found |= {cls.__name__} | ({cls.kind} if getattr(cls, "kind", "") else set())
+    return found
+
+
+def names_in(path: Path) -> set[str]:
+    """Identifiers, attributes, imported names and whole strings of a file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.name.rpartition(".")[2] for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if layer_of(f) in GENERIC], ids=lambda p: str(p.relative_to(SOURCE)))
+def test_generic_layers_name_no_concrete_task_or_model(path):
+    """Engines, sweeps, reports and commands ask for capabilities; a new task or model edits none of them."""
+    named = names_in(path) & concrete_names()
+    assert not named, f"{path.name} names {', '.join(sorted(named))}: declare a capability instead"
+
+
+def test_the_search_for_concrete_names_finds_them():
+    assert {
+        "LinearRegression",
+        "Attention",
+        "attention",
+        "MergedAttention",
+        "Cubic",
+        "SoftmaxDescent",
+    } <= concrete_names()
+    assert "LinearRegression" in names_in(SOURCE / "store" / "linattn.py")
+
+
+def test_identifiers_are_american():
+    """One spelling an idea, that of JAX and optax."""
+    import re
+
+    british = re.compile(r"optimis|initialis|normalis|colour|\bcentre|neighbour|behaviour|labelled|generalis", re.I)
+    allowed = {
+        "core/registry.py",
+        "core/recipe.py",
+        "tasks/regression.py",
+        "sweeps/plan.py",
+    }  # former spellings in files
+    for path in FILES:
+        if str(path.relative_to(SOURCE)) not in allowed:
+            words = [w for w in names_in(path) if british.search(w)]
+            assert not words, f"{path.relative_to(SOURCE)}: {words[:3]}"
 
 
 def test_no_address_or_machine_path_is_committed():

@@ -1,5 +1,18 @@
-"""The checker of annotations that tests run under: beartype, with whole numbers allowed where a float is asked for."""
+"""The checker of annotations that tests run under: beartype, for which numpy's scalars are numbers.
 
-from beartype import BeartypeConf, beartype
+What matters is shapes. A scalar may be Python's, numpy's, or a traced one where a float is asked for.
+"""
 
-typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
+import jax
+import numpy as np
+from beartype import BeartypeConf, FrozenDict, beartype
+
+_NUMBERS = FrozenDict(
+    {
+        bool: bool | np.bool_,
+        int: int | np.integer,
+        float: float | int | np.floating | np.integer | jax.Array,
+        np.ndarray: np.ndarray | np.generic,
+    }
+)
+typechecker = beartype(conf=BeartypeConf(hint_overrides=_NUMBERS))

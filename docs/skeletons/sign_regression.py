@@ -10,18 +10,18 @@ import jax
 import jax.numpy as jnp
 
 from iclearn.core.prompt import Batch, full_prompt
-from iclearn.core.rng import normal, stream
+from iclearn.core.rng import normal
 from iclearn.core.task import AbstractDrawnSource, AbstractTask
 
 
 class SignSource(AbstractDrawnSource):
     flip: jax.Array
-    task: "SignRegression" = eqx.field(static=True)
+    sizes: tuple[int, int] = eqx.field(static=True)  # tokens and dimensions
 
     def draw(self, key, count, weight):
         x_key, w_key, flip_key = jax.random.split(key, 3)
-        x = normal(x_key, (count, self.task.context_len + 1, self.task.dim), self.dtype)
-        y = jnp.sign(jnp.einsum("bti,bi->bt", x, normal(w_key, (count, self.task.dim), self.dtype)))[..., None]
+        x, w = normal(x_key, (count, *self.sizes), self.dtype), normal(w_key, (count, self.sizes[1]), self.dtype)
+        y = jnp.sign(jnp.einsum("bti,bi->bt", x, w))[..., None]
         shown = jnp.where(jax.random.uniform(flip_key, y.shape) < self.flip, -y, y)
         return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), y[:, -1], weight)
 
@@ -31,14 +31,10 @@ class SignRegression(AbstractTask, kind="sign_regression"):
     dim: int = 3
     context_len: int = 8
     num_prompts: int | None = 64
-    out_dim: int = 1
-    prefixes: bool = False
     flip: float = 0.0  # probability that a label of the context is flipped
+    out_dim, prefixes = 1, False
+    traceable_fields = lambda self: frozenset({"flip"})  # noqa: E731
 
     def source(self, seed, dtype, which="train"):
-        key, sizes = stream(seed, f"data.{which}"), (self.num_prompts, self.numbers_per_prompt())
-        name, flip = jnp.dtype(dtype).name, jnp.asarray(self.flip)
-        return SignSource(key, *sizes, name, flip, self.unchecked(flip=0.0))
-
-    def traceable_fields(self):
-        return frozenset({"flip"})
+        sizes = (self.context_len + 1, self.dim)
+        return SignSource.of(self, seed, dtype, which, flip=jnp.asarray(self.flip), sizes=sizes)

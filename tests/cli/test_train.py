@@ -164,3 +164,13 @@ def test_help_is_quick_because_it_imports_no_jax():
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.splitlines()[0] == "usage: iclearn COMMAND [options]"
     assert told.splitlines()[-1] == "set()"
+
+
+def test_init_scheme_of_the_published_figure():
+    """entries: keys are √(R (D + 1)) times those of per_head, values the same."""
+    argv = ["train", "--model", "attnS", "--head", "3", "--epoch", "2", *SMALL[:-2]]
+    for scheme in ("per_head", "entries"):
+        assert main([*argv, "--init-scheme", scheme, "--out", scheme]) == 0
+    own, published = (stored(Path(scheme)).weights(0) for scheme in ("per_head", "entries"))
+    np.testing.assert_allclose(published["key"], 5**0.5 * np.asarray(own["key"]), rtol=1e-12)
+    np.testing.assert_array_equal(published["value"], own["value"])

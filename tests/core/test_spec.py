@@ -152,7 +152,7 @@ CHOICES = {
     },
     "init": {
         "scale": positive,
-        "scheme": st.sampled_from(["per_head", "stacked"]),
+        "scheme": st.sampled_from(["per_head", "entries", "stacked"]),
         "zero_blocks": st.booleans(),
     },
     "optimizer": {"rule": st.sampled_from(["sgd", "adam"]), "lr": positive, "batch_size": st.integers(1, 9)},

@@ -6,6 +6,7 @@ import pytest
 
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
+from iclearn.engines.batch import pallas
 from iclearn.engines.batch.inputs import can_trace, prepared_run, recipe_of_run, stack_runs, traced_runs
 from iclearn.engines.batch.train_batch import train_batch
 from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll

@@ -89,9 +89,9 @@ def test_documents_train_in_both_precisions_alike():
 
 
 def test_models_and_tasks_that_do_not_belong_together_are_refused():
-    with pytest.raises(IclearnError, match="documents"):
+    with pytest.raises(IclearnError, match="reads softmax regression documents"):
         simulate_many([regression_recipe(0, 0.1, model=SoftmaxLayer())])
-    with pytest.raises(IclearnError, match="documents"):
+    with pytest.raises(IclearnError, match="gives prompts of type Document"):
         simulate(document_recipe(0, model=Attention()))
 
 

@@ -52,9 +52,12 @@ def tiny_paper(threshold: float = 2.0) -> Paper:
 
 
 def test_judges_have_all_their_words():
-    assert judge_seeds([True] * 5 + [False], 0).verdict == "reproduced"
-    assert judge_seeds([True, False, True, False], 0).verdict == "inconclusive"
+    assert judge_seeds([True] * 6, 0).verdict == "reproduced"
+    assert judge_seeds([True] * 5 + [False], 0).verdict == "inconclusive"
+    assert {judge_seeds([one], 0).verdict for one in (True, False)} == {"inconclusive"}, "one seed decides nothing"
     assert judge_seeds([False] * 5, 0) == Outcome(0, "contradicted", 5)
+    assert judge_seeds([True] * 11, 0, share=0.8).verdict == "inconclusive"
+    assert judge_seeds([True] * 14, 0, share=0.8).verdict == "reproduced"
     assert judge_seeds([], 0).verdict == "failed"
     assert [judge_close(x, 1.0, 0.1).verdict for x in (1.05, 1.2, 2.0, np.nan)] == [
         "reproduced",
@@ -66,10 +69,10 @@ def test_judges_have_all_their_words():
 
 def test_collect_judges_stores_and_reports(tmp_path):
     paper = tiny_paper()
-    results = collect(paper, [], tmp_path, seeds=3)
+    results = collect(paper, [], tmp_path, seeds=6)
     verdicts = json.loads((tmp_path / "verdicts.json").read_text())
     assert [(v["claim"], v["verdict"], v["seeds"]) for v in verdicts] == [
-        ("falls", "reproduced", 3),
+        ("falls", "reproduced", 6),
         ("breaks", "failed", 0),
     ]
     assert set(verdicts[0]) >= {
@@ -83,7 +86,7 @@ def test_collect_judges_stores_and_reports(tmp_path):
         "seeds",
         "verdict",
     }
-    assert len(list((tmp_path / "runs").glob("*.zarr"))) == 3
+    assert len(list((tmp_path / "runs").glob("*.zarr"))) == 6
     with Drawing(tmp_path) as draw:
         for result in results:
             draw(result)
@@ -99,8 +102,8 @@ def test_collect_judges_stores_and_reports(tmp_path):
     assert '<div class="pair wide">' in write_report(paper, tmp_path).read_text(), "2000 × 512: below it"
     assert {p.suffix for p in (tmp_path / "figures").iterdir()} == {".png", ".pdf", ".svg"}
     card = json.loads((tmp_path / "card.json").read_text())
-    assert card["figures"]["tiny"]["seeds_used"] == [0, 1, 2]
-    assert len(card["figures"]["tiny"]["recipes"]) == 3
+    assert card["figures"]["tiny"]["seeds_used"] == [0, 1, 2, 3, 4, 5]
+    assert len(card["figures"]["tiny"]["recipes"]) == 6
     assert "pseudocode" in (tmp_path / "card.md").read_text()
     assert "contradicted" not in what_holds(paper, verdicts)
 
@@ -117,7 +120,7 @@ def test_second_collect_reuses_and_draw_only_never_simulates(tmp_path):
 
 
 def test_a_claim_can_be_contradicted(tmp_path):
-    results = collect(tiny_paper(threshold=0.0), [], tmp_path, seeds=2)
+    results = collect(tiny_paper(threshold=0.0), [], tmp_path, seeds=5)
     assert results[0].verdicts[0].verdict == "contradicted"
 
 
@@ -154,7 +157,7 @@ def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp
 
 
 def test_unknown_names_say_what_there_is(tmp_path):
-    with pytest.raises(IclearnError, match="unknown paper 'nope'; papers are"):
+    with pytest.raises(IclearnError, match="unknown paper 'nope'; known are"):
         load_paper("nope")
     with pytest.raises(IclearnError, match="has no figure 'fig9'; it has tiny"):
         collect(tiny_paper(), ["fig9"], tmp_path)

@@ -125,7 +125,7 @@ def test_a_recipe_can_be_written_in_short_form():
         "optimizer": {"lr": "2e-2"},
         "steps": 100,
     }
-    recipe = read_spec(Recipe, short)
+    recipe = read_spec(Recipe, short, "base")
     assert recipe.task.to_dict()["num_prompts"] is None
     assert recipe.init.scale == 0.01
     assert read_spec(Recipe, recipe.to_dict()) == recipe

@@ -18,8 +18,8 @@ from sweep_cases import AXES, REDUCE, tiny
 from iclearn.core.errors import IclearnError
 from iclearn.sweeps import Plan, Reduce, SweepFolder, make_plan, read_axes, status
 from iclearn.sweeps import folder as folder_module
-from iclearn.sweeps.dataset import schema
 from iclearn.sweeps.leases import Claims, heartbeat
+from iclearn.sweeps.schema import schema
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def from_file(args: SweepArgs) -> int:
     if Path(args.what).suffix not in (".yaml", ".yml"):
         raise IclearnError(f"{args.what!r} is no YAML file and no shipped sweep ({', '.join(SHIPPED)})")
     from ..sweeps.api import carry_out, plan_from_file
-    from ..sweeps.dataset import STATUS
+    from ..sweeps.schema import STATUS
 
     plan = plan_from_file(args.what, chunk=args.chunk, compute=args.path)
     if args.dry_run:

@@ -38,8 +38,9 @@ class TrainArgs:
     """Rank of separate key-query weights (public: --KQ_dim). Default 1, or what --weights has."""
     init: float = 0.01
     """Scale of the initial weights."""
-    init_scheme: Literal["per_head", "stacked"] = "per_head"
-    """stacked: the newest public code's scaling of attnS."""
+    init_scheme: Literal["per_head", "entries", "stacked"] = "per_head"
+    """Scaling of the initial weights of attnS. per_head: what the README's commands mean; entries: every entry of scale
+    init, as when the published Figure 3 was made; stacked: the newest public code."""
     softmax: bool = False
     """Softmax attention instead of linear."""
     normalize: Literal["none", "context", "tokens"] | None = None

@@ -15,6 +15,7 @@ from .task import AbstractTask
 
 EngineName = Literal["auto", "population", "moments", "samples"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
+Scheme = Literal["per_head", "entries", "stacked", "given"]
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,21 @@ class Optimizer(Spec, kind="optimizer"):
 class Init(Spec, kind="init"):
     """Initial weights: Gaussian of a scale under a scheme, or given by the user (then only their digest is here).
 
+    Schemes (formulas in `iclearn.models.initialize`): ``entries`` and ``per_head`` are those of zhang2025's public code
+    when its figures and its README were made, ``stacked`` is its newest.
+
     `zero_blocks`: the blocks that infinitely many prompts would leave at zero start there (the public code's choice).
     """
 
     shorthand: ClassVar[str] = "scale"
 
     scale: float = 0.01
-    scheme: Literal["per_head", "stacked", "given"] = "per_head"
+    scheme: Scheme = "per_head"
     zero_blocks: bool = True
     digest: str = ""
 
     def __post_init__(self) -> None:
-        check_choice("init scheme", self.scheme, Literal["per_head", "stacked", "given"])
+        check_choice("init scheme", self.scheme, Scheme)
         if not self.scale >= 0:
             raise IclearnError(f"the init scale must not be negative, not {self.scale}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,11 +12,10 @@ from jaxtyping import Array, Float, Key
 
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
+from .label_law import LabelLaw
 from .prompt import Batch, FeatureBatch, Prompt
+from .rng import stream
 from .spec import Spec
-
-if TYPE_CHECKING:
-    from ..tasks.expectations import LabelLaw
 
 
 class AbstractSource(eqx.Module):
@@ -62,6 +61,12 @@ class AbstractDrawnSource(AbstractSource):
     num_prompts: int = eqx.field(static=True)
     prompt_size: int = eqx.field(static=True)  # numbers of a prompt
     dtype: str = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train", **fields: Any) -> Any:
+        """The prompts of a task's set `which`, with its stream, sizes and precision; `fields` are the subclass's."""
+        sizes = {"num_prompts": task.num_prompts, "prompt_size": task.numbers_per_prompt(), **fields}
+        return cls(key=stream(seed, f"data.{which}"), dtype=jnp.dtype(dtype).name, **sizes)
 
     @abstractmethod
     def draw(self, key: Key[Array, ""], count: int, weight: Array) -> Batch:

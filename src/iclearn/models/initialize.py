@@ -1,5 +1,7 @@
 """Initial weights, each with its formula. E = dim + out_dim is the size of a token.
 
+``entries`` (the public code until January 2025, which made the published Figure 3): every entry N(0, init²), so that
+‖k‖ and ‖q‖ of a separate head are of order √(R E) init.
 ``per_head`` (the README's commands): merged entries N(0, init²); separate keys and queries N(0, init²/(R E)), values
 N(0, init²), so that |v|, ‖k‖ and ‖q‖ of a head are all of order init.
 ``stacked`` (the newest public code): each separate matrix is divided by the root of its size over all heads together:
@@ -50,6 +52,8 @@ def draw_separate(
     if init.scheme == "stacked":
         key_std = init.scale / (heads * rank * entry) ** 0.5
         value_std = init.scale / (heads * entry**2) ** 0.5
+    elif init.scheme == "entries":
+        key_std = value_std = init.scale
     else:
         key_std, value_std = init.scale / (rank * entry) ** 0.5, init.scale
     shapes = ((heads, out_dim, entry), (heads, rank, entry), (heads, rank, dim))

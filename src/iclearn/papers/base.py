@@ -6,30 +6,61 @@ what the paper says in our words, the number expected, the tolerance and its ori
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import hashlib
+import html
+import inspect
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..core.errors import IclearnError
+from .judging import Outcome as Outcome
+from .judging import Word as Word
+from .judging import judge_close as judge_close
+from .judging import judge_seeds as judge_seeds
+from .judging import judge_true as judge_true
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MplFigure
 
     from .lab import Lab
 
-Word = Literal["reproduced", "contradicted", "inconclusive", "failed"]
 Data = Mapping[str, Any]
+Source = Literal["paper", "theory", "ours", "design"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What judging a claim found: the measured number (or a few), and the word."""
+class Counterexample:
+    """Data under which a claim must not be reproduced.
 
-    measured: Any
-    verdict: Word
-    seeds: int = 0
+    Args:
+        name: what was perturbed, in words (``weights zero``, ``exponent 3 instead of 2``).
+        perturb: from the figure's data to the perturbed data. It must leave its argument as it is.
+    """
+
+    name: str
+    perturb: Callable[[Data], Data]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One line of the register of choices: something that was decided with data in view, or tried and given up.
+
+    Args:
+        what: the setting, tolerance or rule.
+        tried: what was tried, in the order of trying.
+        outcome: what came out of each.
+        kept: what is used now, and why.
+    """
+
+    what: str
+    tried: str
+    outcome: str
+    kept: str
 
 
 @dataclass(frozen=True)
@@ -39,9 +70,14 @@ class Claim:
     Args:
         statement: what the paper says, in our words.
         expected: the number or behavior expected.
-        tolerance: how close is close enough, and why.
+        tolerance: how close is close enough.
         judge: from the figure's data to an Outcome.
-        source: ``paper`` (stated there), ``theory`` (follows from its formulas) or ``ours`` (found by this project).
+        reason: why this tolerance.
+        source: ``paper`` (stated there), ``theory`` (follows from its formulas), ``ours`` (found by this project) or
+            ``design`` (about a choice of ours where the paper is silent).
+        before: whether statement and tolerance were fixed before data were seen; if not, the figure's register of
+            choices says what was changed and what came out before.
+        counterexamples: perturbed data under which the verdict is not ``reproduced``; at least one.
         holds: whether the claim should hold; a contradicted claim that should hold makes `reproduce` exit with 1.
     """
 
@@ -50,8 +86,34 @@ class Claim:
     expected: str
     tolerance: str
     judge: Callable[[Data], Outcome]
-    source: Literal["paper", "theory", "ours"] = "paper"
+    reason: str = ""
+    source: Source = "paper"
+    before: bool = True
+    counterexamples: tuple[Counterexample, ...] = ()
     holds: bool = True
+
+    @property
+    def definition(self) -> str:
+        """SHA-256 of what is claimed and how it is judged: another one means another claim under the same name."""
+        parts = [self.statement, self.expected, self.tolerance, self.reason, self.source, source_of(self.judge)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def judged(self, data: Data) -> Outcome:
+        """The outcome; a judge that breaks is a failed claim with the reason, not a crash."""
+        try:
+            return self.judge(data)
+        except Exception as error:
+            return Outcome(f"{type(error).__name__}: {error}", "failed")
+
+    def refusals(self, data: Data) -> dict[str, Word]:
+        """What the claim says of each of its counter-examples, made from this data."""
+        found: dict[str, Word] = {}
+        for example in self.counterexamples:
+            try:
+                found[example.name] = self.judged(example.perturb(data)).verdict
+            except Exception as error:
+                raise IclearnError(f"counter-example {example.name!r} of {self.id} breaks: {error}") from error
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,13 +127,23 @@ class Verdict:
     expected: str
     measured: Any
     tolerance: str
+    reason: str
     seeds: int
     verdict: Word
-    source: str
+    source: Source
+    before: bool
+    definition: str
+    counterexamples: dict[str, Word]
     should_hold: bool
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `verdicts.json` holds them."""
         return {name: plain(value) for name, value in asdict(self).items()}
+
+    def _repr_html_(self) -> str:
+        told = {"verdict": self.verdict, "claim": self.statement, "expected": self.expected, "measured": self.measured}
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>" for name, value in told.items())
+        return f"<table>{rows}</table>"
 
 
 @dataclass(frozen=True)
@@ -83,6 +155,9 @@ class Figure:
         draw: a matplotlib figure from that data; the style is set by the caller.
         setup: the experiment in words and pseudocode, for the reproducibility card.
         cost: what to expect, e.g. "20 s on 2 cores".
+        example: small data made in seconds, on which every claim that should hold is reproduced: the counter-example
+            test perturbs it.
+        choices: the register of choices.
     """
 
     id: str
@@ -92,19 +167,19 @@ class Figure:
     claims: tuple[Claim, ...]
     setup: str
     cost: str = ""
+    example: Callable[[], Data] | None = None
+    choices: tuple[Choice, ...] = ()
 
     def judge(self, paper: str, data: Data) -> list[Verdict]:
-        """Every claim judged. A judge that breaks is a failed claim with the reason, not a crash."""
+        """Every claim judged, and every counter-example of it made from the same data."""
         verdicts = []
         for claim in self.claims:
-            try:
-                outcome = claim.judge(data)
-            except Exception as error:
-                outcome = Outcome(f"{type(error).__name__}: {error}", "failed")
+            outcome = claim.judged(data)
             verdicts.append(
                 Verdict(
-                    paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured,
-                    claim.tolerance, outcome.seeds, outcome.verdict, claim.source, claim.holds,
+                    paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
+                    claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
+                    claim.refusals(data), claim.holds,
                 )
             )  # fmt: skip
         return verdicts
@@ -138,29 +213,14 @@ class Paper:
         )
 
 
-def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.8) -> Outcome:
-    """Judge a distribution over seeds: reproduced when at least `share` of them agree, contradicted when at most
-    1 − share do, inconclusive between. No verdict hangs on one lucky seed."""
-    if not len(passed):
-        return Outcome(measured, "failed")
-    fraction = float(np.mean(passed))
-    word: Word = "reproduced" if fraction >= share else "contradicted" if fraction <= 1 - share else "inconclusive"
-    return Outcome(measured, word, len(passed))
-
-
-def judge_close(measured: float, expected: float, tolerance: float, *, seeds: int = 0) -> Outcome:
-    """Reproduced within the tolerance; contradicted beyond three times it; inconclusive between."""
-    if not np.isfinite(measured):
-        return Outcome(float(measured), "failed", seeds)
-    distance = abs(measured - expected)
-    word: Word = (
-        "reproduced" if distance <= tolerance else "contradicted" if distance > 3 * tolerance else "inconclusive"
-    )
-    return Outcome(float(measured), word, seeds)
-
-
-def judge_true(passed: bool, measured: Any, *, seeds: int = 0) -> Outcome:
-    return Outcome(measured, "reproduced" if passed else "contradicted", seeds)
+def source_of(judge: Callable[..., Any]) -> str:
+    """The source text of a judge, with what it was partially applied to."""
+    if isinstance(judge, functools.partial):
+        return f"{source_of(judge.func)}{judge.args!r}{judge.keywords!r}"
+    try:
+        return inspect.getsource(judge)
+    except (OSError, TypeError):
+        return repr(judge)
 
 
 def plain(value: Any) -> Any:

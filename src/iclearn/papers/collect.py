@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -90,18 +90,21 @@ def collect(
     if options is not None:
         write_json(out / "options.json", asdict(options) | {"seeds": seeds})
 
-    def one(figure: Figure) -> FigureResult:
+    def one(figure: Figure, elsewhere: dict[str, Any] | None) -> FigureResult:
         page = lab.fork(None if progress is None else functools.partial(progress, figure.id))
         begin = time.perf_counter()
         data = figure.collect(page)
         verdicts = figure.judge(paper.id, data)
-        facts = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin, "seeds": seeds}
+        if page.facts.stale:  # what other code made is recognized, and never silently judged
+            verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
+        own = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin}
+        facts = {**(elsewhere or own), "seeds": seeds}
         return FigureResult(figure, data, verdicts, facts)
 
     results = {}
     processes = 1 if draw_only or options is not None or paper.id not in PAPERS.names() else side_by_side(lab.workers)
-    for figure in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
-        results[figure.id] = one(figure)
+    for figure, elsewhere in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
+        results[figure.id] = one(figure, elsewhere)
         _remember(paper, results[figure.id], out)
         if each is not None:
             each(results[figure.id])
@@ -113,27 +116,32 @@ def side_by_side(workers: int) -> int:
     return max(1, workers // 2)
 
 
-def _collected_apart(paper: Paper, figures: Sequence[Figure], lab: Lab, processes: int) -> Iterator[Figure]:
-    """The figures, each as soon as its data is in the store; with one process at once, for the caller to collect.
+def _collected_apart(
+    paper: Paper, figures: Sequence[Figure], lab: Lab, processes: int
+) -> Iterator[tuple[Figure, dict[str, Any] | None]]:
+    """The figures, each as soon as its data is in the store, with the facts that the process that made it noted.
+
+    With one process at once and without facts, for the caller to collect.
 
     Processes and not threads, because most of the work is tracing programs, which Python does one at a time. They share
     an accelerator, so none takes its memory beforehand.
     """
     if processes == 1:
-        yield from figures
+        yield from ((figure, None) for figure in figures)
         return
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts, here and in the others
     settings = {"seeds": lab.num_seeds, "workers": max(2, lab.workers // processes), "refresh": lab.refresh}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(_collect_one, paper.id, figure.id, lab.root, settings): figure for figure in figures}
         for done in as_completed(waiting):
-            done.result()
-            yield waiting[done]
+            yield waiting[done], done.result()
 
 
-def _collect_one(paper: str, figure: str, out: Path, settings: dict[str, Any]) -> None:
-    """Fill the store with what one figure needs; the caller reads it from there, and judges."""
-    load_paper(paper).figure(figure).collect(Lab(out, **settings))
+def _collect_one(paper: str, figure: str, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Fill the store with what one figure needs and return the facts; the caller reads the data, and judges."""
+    lab, begin = Lab(out, **settings), time.perf_counter()
+    load_paper(paper).figure(figure).collect(lab)
+    return {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin}
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
@@ -144,8 +152,14 @@ def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
 
 def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
     order = {figure.id: i for i, figure in enumerate(paper.figures)}
-    verdicts = [v for v in read_json(out / "verdicts.json", []) if v["figure"] != result.figure.id]
-    verdicts += [v.to_dict() for v in result.verdicts]
+    stored = read_json(out / "verdicts.json", [])
+    last = {v["claim"]: v for v in stored if v["figure"] == result.figure.id}
+    verdicts = [v for v in stored if v["figure"] != result.figure.id]
+    for verdict in (v.to_dict() for v in result.verdicts):
+        known = last.get(verdict["claim"], verdict)
+        if known.get("definition") != verdict["definition"]:  # another claim under the same name
+            verdict["changed_from"] = known["verdict"]
+        verdicts.append(verdict)
     write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
     facts = read_json(out / "facts.json", {})
     before = facts.get(result.figure.id)

@@ -164,4 +164,4 @@ def population_sensitivity(
 
     scale = np.sqrt(product(a, a) * product(b, b))
     cosine = np.where(scale > 0, product(a, b) / np.where(scale > 0, scale, 1.0), np.nan)
-    return product(a - b, a - b), cosine
+    return np.asarray(product(a - b, a - b)), cosine

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from ..core.atomic import write_text
-from ..papers.base import Paper, plain
+from ..papers.base import Figure, Paper, plain
 from ..papers.collect import FigureResult, read_json, write_json
 from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_figure
 
-_MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "failed": "!"}
+_MARKS = {
+    "reproduced": "✓",
+    "contradicted": "✗",
+    "inconclusive": "?",
+    "unfinished": "…",
+    "outdated": "~",
+    "failed": "!",
+}
+# Whose words a claim is in.
+WHOSE = {"paper": "the paper", "theory": "its theory", "ours": "ours", "design": "our design"}
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -37,7 +46,7 @@ td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
 .measured {{ max-height: 12rem; overflow-y: auto; }}
 .verdict {{ font-weight: 600; white-space: nowrap; }}
 .reproduced {{ color: #00664a; }} .contradicted {{ color: #a33b00; }}
-.inconclusive {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
+.inconclusive, .unfinished, .outdated {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
 pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }}
 .note {{ color: #555; font-size: .88rem; }}
 </style></head><body>
@@ -125,7 +134,7 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | 
         sections.append(
             f'<h2 id="{figure.id}">{figure.id}: {title}</h2><div class="{shape}">'
             f'<div><a href="figures/{picture.name}"><img alt="{title}" src="data:image/png;base64,{encoded}"></a>'
-            f"<details><summary>Set-up</summary><pre>{html.escape(figure.setup)}</pre></details></div>"
+            f"<details><summary>Set-up</summary><pre>{html.escape(figure.setup)}</pre></details>{_register(figure)}</div>"
             f"{verdict_table(rows)}</div>"
         )
     notes = f'<p class="note">{html.escape(paper.notes)}</p>' if paper.notes else ""
@@ -142,10 +151,19 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | 
     )
 
 
+def _register(figure: Figure) -> str:
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in register_lines(figure))
+    return f"<details><summary>Register of choices</summary><ul>{items}</ul></details>" if items else ""
+
+
 def stale_sentence(count: int) -> str:
-    """What to say of `count` results that other code made; nothing where there are none."""
-    made = f"{count} stored results were made by other code than today's, and the verdicts are about them"
-    return f"{made}: --refresh computes them again." if count else ""
+    """What to say of results that other code made; nothing where there are none."""
+    if not count:
+        return ""
+    return (
+        f"{count} stored results were made by other code than today's, so nothing is concluded from them: "
+        "--refresh computes them again."
+    )
 
 
 def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
@@ -165,15 +183,35 @@ def verdict_mark(verdict: str) -> str:
 
 
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Verdicts (as dicts) in an HTML table."""
+    """The verdicts of a figure with whose words they are, tolerances and their reasons, and what the claim refuses."""
     body = "".join(
-        f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}</td>'
+        f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}'
+        f'<p class="note">{html.escape(WHOSE[v["source"]])}</p></td>'
         f"<td>{html.escape(v['statement'])}"
-        f'<p class="note">Expected: {html.escape(v["expected"])}. Tolerance: {html.escape(v["tolerance"])}.</p>'
+        f'<p class="note">{html.escape(" ".join(details(v)))}</p>'
         f'<p class="measured">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
         for v in rows
     )
     return f"<table><tr><th>verdict</th><th>claim</th></tr>{body}</table>"
+
+
+def details(v: dict[str, Any]) -> list[str]:
+    """What one needs to weigh a verdict: expected, tolerance and why, when it was set, what the claim says no to."""
+    found = [f"Expected: {v['expected']}.", f"Tolerance: {v['tolerance']}."]
+    if v.get("reason"):
+        found.append(f"Reason: {v['reason']}.")
+    if not v.get("before", True):
+        found.append("Statement or tolerance changed after data were seen: see the register of choices.")
+    if v.get("counterexamples"):
+        found.append("Says no to: " + "; ".join(f"{n} ({w})" for n, w in v["counterexamples"].items()) + ".")
+    if v.get("changed_from"):
+        found.append(f"The claim's definition changed since it was last judged here (then: {v['changed_from']}).")
+    return found
+
+
+def register_lines(figure: Figure) -> list[str]:
+    """The register of choices of a figure, a sentence each."""
+    return [f"{c.what}. Tried: {c.tried}. Came out: {c.outcome}. Kept: {c.kept}." for c in figure.choices]
 
 
 def seeds_text(verdict: dict[str, Any]) -> str:
@@ -197,14 +235,18 @@ def short(measured: Any) -> str:
 
 
 def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
-    """How many claims there are, and how many got each verdict.
-
-    >>> summary_line([{"verdict": "reproduced"}, {"verdict": "inconclusive"}, {"verdict": "reproduced"}])
-    '3 claims: 2 reproduced, 1 inconclusive.'
-    """
-    counts = {word: sum(v["verdict"] == word for v in verdicts) for word in _MARKS}
-    words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(verdicts)} claims: {words or 'none judged'}."
+    """How many claims there are and what became of them, the paper's own statements apart from the others."""
+    if not verdicts:
+        return "no claims judged."
+    parts = []
+    for source, name in WHOSE.items():
+        rows = [v["verdict"] for v in verdicts if v["source"] == source]
+        if rows:
+            others = ", ".join(f"{rows.count(word)} {word}" for word in _MARKS if word != "reproduced" and word in rows)
+            parts.append(
+                f"{name}: {rows.count('reproduced')} of {len(rows)} reproduced{f', {others}' if others else ''}"
+            )
+    return f"{len(verdicts)} claims. {'; '.join(parts)}."
 
 
 def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
@@ -215,12 +257,27 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
         rows = [v for v in verdicts if v["figure"] == figure.id]
         if not rows:
             continue
-        header = ["| verdict | claim | expected | measured | seeds |", "|---|---|---|---|---|"]
-        lines += [f"## {figure.id}: {figure.title}", "", *header]
+        lines += [
+            f"## {figure.id}: {figure.title}",
+            "",
+            "| verdict | whose | claim | expected | tolerance, and why | measured | seeds | set | says no to |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
         for v in rows:
-            verdict = f"{_MARKS[v['verdict']]} {v['verdict']}"
-            cells = [verdict, v["statement"], v["expected"], short(v["measured"]), str(v["seeds"] or "")]
+            cells = [
+                f"{_MARKS[v['verdict']]} {v['verdict']}",
+                WHOSE[v["source"]],
+                v["statement"],
+                v["expected"],
+                f"{v['tolerance']}; {v['reason']}" if v.get("reason") else v["tolerance"],
+                short(v["measured"]),
+                str(v["seeds"] or ""),
+                "before the data" if v.get("before", True) else "after: see register",
+                "; ".join(v.get("counterexamples", {})),
+            ]
             lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
+        if figure.choices:
+            lines += ["", "Register of choices:", "", *(f"- {line}" for line in register_lines(figure))]
         lines.append("")
     if paper.notes:
         lines += ["## What we found that the paper does not say", "", paper.notes, ""]
@@ -232,12 +289,18 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    colors = {"reproduced": "green", "contradicted": "red", "inconclusive": "yellow", "failed": "magenta"}
-    table = Table("figure", "verdict", "claim", "measured", "seeds")
+    colors = {
+        "reproduced": "green",
+        "contradicted": "red",
+        "inconclusive": "yellow",
+        "unfinished": "yellow",
+        "failed": "magenta",
+    }
+    table = Table("figure", "verdict", "whose", "claim", "measured", "seeds")
     for v in verdicts:
         word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
         measured = escape(short(v["measured"]))
-        table.add_row(v["figure"], word, escape(v["statement"]), measured, str(v["seeds"] or ""))
+        table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, str(v["seeds"] or ""))
     print_table(table, 160)
 
 

@@ -25,9 +25,9 @@ from ..core.atomic import new_folder, write_text
 from ..core.errors import IclearnError
 from ..core.hashing import digest_arrays
 from ..core.provenance import now, versions
-from .dataset import NOT_RUN, STATUS, Variable, coordinates, schema
 from .leases import STALE_SECONDS, Claims
 from .plan import Chunk, Plan
+from .schema import NOT_RUN, STATUS, Variable, coordinates, schema
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Key
 
 from ..core.dataset import Arrays, Dataset, FeatureArrays
 from ..core.errors import IclearnError, MissingClosedForm
+from ..core.label_law import LabelLaw
 from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
 from ..core.task import AbstractSource, AbstractTask
-from .expectations import LabelLaw
 
 _BLOCK = 4096
 

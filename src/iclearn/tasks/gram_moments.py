@@ -19,8 +19,8 @@ from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError
 from ..core.forms import AbstractForm, Moments, average, quadratic
+from ..core.label_law import LabelLaw
 from ..core.task import AbstractTask
-from .expectations import LabelLaw
 
 
 class ContextMoments(eqx.Module):

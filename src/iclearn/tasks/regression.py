@@ -13,12 +13,12 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..core.checks import check_int
 from ..core.errors import IclearnError
+from ..core.label_law import LabelLaw
 from ..core.prompt import Batch, FeatureBatch, Prompt, full_prompt
 from ..core.rng import normal, standard_normals, stream
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractSource, AbstractTask
 from .covariance import Covariance
-from .expectations import LabelLaw
 
 IN_WEIGHT, IN_CONTEXT = "in_weight", "in_context"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,18 +13,18 @@ from ..core.recipe import Recipe
 from ..core.registry import THEORIES
 from ..core.trace import Trace
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 @dataclass(frozen=True)
 class Levels:
-    """Losses at which a theory expects plateaus or ends, in decreasing order.
+    """Losses at which a theory expects plateaus or ends of training.
 
     Args:
-        heights: every level.
-        names: of the levels, as mathematics for figures.
-        visited: indices of the levels that a run of this recipe is expected to visit.
+        heights: (level) every level, in decreasing order.
+        names: (level) their names, as mathematics for figures.
+        visited: indices of the levels that a run of the recipe is expected to visit.
+
+    >>> Levels(np.array([1.0, 0.2]), ("$L(M_0)$", "$L(M_1)$"), (0, 1)).visited
+    (0, 1)
     """
 
     heights: np.ndarray
@@ -36,6 +36,9 @@ class AbstractTheory(ABC):
     """The theory of one paper, asked about a recipe. Registered in `core.registry.THEORIES`.
 
     `Options` is a dataclass of sizes whose fields are the flags of ``iclearn theory NAME``.
+
+    >>> THEORIES.get("zhang2025").summary(THEORIES.get("zhang2025").Options(eigenvalues=(1.0,)))["dim"]
+    1
     """
 
     name: ClassVar[str]
@@ -50,42 +53,76 @@ class AbstractTheory(ABC):
         """The levels of a recipe that is covered."""
 
     @abstractmethod
-    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> xr.Dataset:
-        """The run of a covered recipe, with the names and axes of a Trace; `weights` are its initial ones."""
+    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> Any:
+        """The run of a covered recipe.
+
+        Args:
+            recipe: the recipe.
+            weights: the initial weights, named as the model names them (None: drawn from the recipe's seed).
+            options: what else this theory can be asked.
+
+        Returns:
+            An `xarray.Dataset` with the names and axes of a Trace.
+        """
 
     @abstractmethod
     def summary(self, options: Any) -> dict[str, Any]:
-        """The theory's numbers for one set of sizes (an `Options`), as values that go into JSON."""
+        """The theory's numbers for one set of sizes.
+
+        Args:
+            options: an instance of `Options`.
+
+        Returns:
+            Names and values that can be written as JSON.
+        """
 
     def require(self, recipe: Recipe) -> None:
-        """Refuse a recipe that is not covered."""
+        """Raise `IclearnError`, with the reason that `refusal` gives, for a recipe that is not covered."""
         if (reason := self.refusal(recipe)) is not None:
             raise IclearnError(reason)
 
 
 def theory_of(recipe: Recipe) -> AbstractTheory | None:
-    """The first theory that covers a recipe."""
+    """The first registered theory that covers a recipe; None if there is none.
+
+    >>> from iclearn import LSA, LinearRegression
+    >>> theory_of(Recipe(task=LinearRegression(dim=2), model=LSA())).name
+    'xie2025'
+    """
     found = (THEORIES.get(name) for name in THEORIES.names())
     return next((theory for theory in found if theory.refusal(recipe) is None), None)
 
 
 def levels_of(recipe: Recipe, name: str) -> Levels:
-    """The levels that the theory `name` expects; a recipe that it does not cover is refused."""
+    """The levels that one theory expects of a recipe.
+
+    Args:
+        recipe: the recipe; one that the theory does not cover is refused with `IclearnError`.
+        name: of the theory, as in `core.registry.THEORIES`.
+
+    Returns:
+        The `Levels`.
+
+    >>> from iclearn import Attention, LinearRegression
+    >>> recipe = Recipe(task=LinearRegression(dim=2, context_len=8), model=Attention("merged"))
+    >>> levels_of(recipe, "zhang2025").visited  # merged attention goes from M_0 to M_D in one drop
+    (0, 2)
+    """
     theory: AbstractTheory = THEORIES.get(name)
     theory.require(recipe)
     return theory.levels(recipe)
 
 
-def predict(run: Trace | Recipe, theory: str | None = None, **options: Any) -> xr.Dataset:
-    """The theory of this very run, under the names and axes of its Trace, so that one lies over the other.
+def predict(run: Trace | Recipe, theory: str | None = None, **options: Any) -> Any:
+    """The theory of this very run, under the names and axes of its Trace, so that the two can be laid over each other.
 
     Args:
         run: a Trace (its initial weights and covariance are used), or a Recipe (they are drawn from its seed).
-        theory: the name of a theory (None: the one that covers the run).
-        options: passed on, e.g. ``method="flow"`` for zhang2025.
+        theory: the name of a theory (None: the first that covers the run).
+        options: passed on to the theory, e.g. ``method="flow"`` for zhang2025.
 
     Returns:
-        A Dataset with ``loss`` over ``step`` and what else the theory knows.
+        An `xarray.Dataset` with ``loss`` over ``step`` and what else the theory knows.
 
     >>> import iclearn as icl
     >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)

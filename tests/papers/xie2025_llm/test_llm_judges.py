@@ -82,14 +82,15 @@ def test_a_copier_helps_itself_but_not_its_guess():
     assert found["adds"] != "reproduced"
     copied = verdicts(fig_copy, copier)
     assert copied["follows"] == copied["copies"] == copied["quality"] == "reproduced"
-    assert copied["repairs"] != "reproduced"
+    assert "reproduced" not in (copied["repairs_order"], copied["repairs_error"])
     assert copied["more_than_copy"] != "reproduced"
 
 
 def test_an_improver_beats_both():
     found = verdicts(fig_conditions, improver)
     assert found["helps"] == found["beats_guess"] == found["adds"] == "reproduced"
-    assert verdicts(fig_copy, improver)["repairs"] == "reproduced"
+    copied = verdicts(fig_copy, improver)
+    assert copied["repairs_order"] == copied["repairs_error"] == "reproduced"
     shots = verdicts(fig_shots, improver)
     assert shots["helps_always"] == shots["more_without"] == "reproduced"
 
@@ -120,6 +121,26 @@ def test_gains_are_positive_when_better_for_every_metric():
         assert gain(metric, bad, good, score).high < 0
 
 
+def middle_man(guess, score, noise, shots):
+    """Draws its guess towards the middle of the scale and adds an error: a smaller error, a worse order."""
+    return np.where(np.isnan(guess), 2.5 + noise, 2.5 + 0.3 * (np.nan_to_num(guess) - 2.5) + 0.7 * noise)
+
+
+def test_order_and_error_of_a_bad_guess_are_judged_apart():
+    copied = verdicts(fig_copy, middle_man)
+    assert (copied["repairs_order"], copied["repairs_error"]) == ("contradicted", "reproduced")
+
+
+def test_only_the_papers_models_can_contradict_the_paper():
+    def harmed(guess, score, noise, shots):
+        return np.where(np.isnan(guess), score + 0.5 * noise, score + 3 * noise)
+
+    data = data_of(fig_conditions, harmed)
+    assert fig_conditions.helps(data).verdict == "inconclusive"
+    data["data"].attrs["model"] = "meta-llama/Llama-3.1-8B-Instruct abc"
+    assert fig_conditions.helps(data).verdict == "contradicted"
+
+
 def test_undefined_is_inconclusive():
     flat = bootstrap(pearson, np.zeros(10), np.arange(10.0))
     assert judge_positive(flat, "r", 1).verdict == "inconclusive"
@@ -131,5 +152,6 @@ def test_the_paper_is_known():
     assert default_seeds(paper) == 1
     assert default_seeds(load_paper("zhang2025")) == 6
     claims = [claim for figure in paper.figures for claim in figure.claims]
-    assert {claim.id for claim in claims if claim.source == "paper"} == {"helps", "beats_guess"}
+    assert {claim.id for claim in claims if claim.source == "paper"} == {"helps"}
+    assert all(claim.reason for claim in claims)
     assert len(NOISES) >= 3

@@ -19,8 +19,10 @@ from iclearn.theory.li2024 import (
     log_paper_constant,
     logit_hessian,
     prediction,
+    sharpest_curvature,
     spectral_norm,
     tight_instance,
+    tight_step,
     weight_shift_report,
     weight_shift_target,
 )
@@ -104,6 +106,32 @@ def test_the_largest_curvature_is_attained_by_two_words():
     seen = jax.vmap(lambda q: spectral_norm(logit_hessian(jnp.array([q, 1 - q]), jnp.array([0.0, 1.0]))))(p)
     assert float(seen.max()) == pytest.approx(LARGEST_CURVATURE, rel=1e-7)
     assert float(seen.max()) <= LARGEST_CURVATURE * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("radius", [0.5, 3.0])
+def test_the_bound_of_a_gradient_step_is_attained_by_short_steps(radius):
+    data, target, weights = tight_step(radius)
+    for lr in (1e-1, 1e-3):
+        moved = weight_shift_target(data, target, weights, gd_weights(data, target, weights, lr)) - target
+        share = float(jnp.linalg.norm(moved) / gd_shift_bound(data, target, weights, lr))
+        half = lr * radius**2 / 2
+        assert share == pytest.approx(np.tanh(half) / half, rel=1e-11)
+
+
+@pytest.mark.parametrize("radius", [0.5, 3.0])
+def test_the_largest_curvature_is_that_of_a_document(radius):
+    data, target, weights = sharpest_curvature(radius)
+    norm = float(spectral_norm(hessian(data, target, weights)))
+    assert norm == pytest.approx(LARGEST_CURVATURE * 2 * radius**2, rel=1e-12)  # ‖A‖² = 2r²
+    assert float(hessian_bound(data)) == pytest.approx(1.25 * 2 * radius**2, rel=1e-14)
+
+
+def test_the_radius_of_a_data_shift_counts_the_new_data():
+    data, weights = jnp.array([[1.0], [-1.0]]), jnp.array([0.1])
+    far = 10 * data  # ‖A'‖ = 10√2 > 4
+    report = data_shift_report(data, far, weights)
+    expected = log_paper_constant(2, 10 * 2**0.5) + np.log(9 * 2**0.5)
+    assert float(report.log_paper) == pytest.approx(float(expected), rel=1e-14)
 
 
 def test_the_papers_constant_is_finite_in_logs():

@@ -1,4 +1,4 @@
-"""Layer A against one gradient step for n = 25 to 400 words, in float64 and float32: the table of the notes."""
+"""Layer A against one gradient step for n = 25 to 400 words, and in two precisions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
-from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
+from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
+from ..judging import Word
 from ..lab import Lab
-from .judges import layer_claims
-from .setup import COLORS, MARKS, SETUP, end, mean_std, measured, plain_ticks, recipe, repetitions
+from .examples import ending, lost, made_up, times
+from .judges import CHOICES, MOST, layer_claims
+from .setup import COLORS, MARKS, SETUP, STEPS, end, mean_std, measured, plain_ticks, recipe, repetitions
 
 WORDS = (25, 50, 100, 200, 400)
-TABLE = {  # n: GD loss, layer A's loss and its deviation, Preds Diff, Model Diff, ‖GD‖, Model Cos and its deviation
-    25: (0.0682, 0.0670, 0.0005, 0.0109, 0.053, 0.324, 0.9885, 0.0038),
-    50: (0.0485, 0.0471, 0.0003, 0.0070, 0.049, 0.392, 0.9940, 0.0010),
-    100: (0.0302, 0.0298, 0.0001, 0.0038, 0.037, 0.434, 0.9970, 0.0005),
-    200: (0.0172, 0.0174, 0.0001, 0.0023, 0.032, 0.473, 0.9982, 0.0002),
+DOUBLE = (25, 200)  # trained in float64 too; 200 are those of fig1
+TABLE = {  # n: GD loss, layer A's loss and its deviation, ‖GD‖, Model Cos and its deviation, as first measured
+    25: (0.0682, 0.0670, 0.0005, 0.324, 0.9885, 0.0038),
+    50: (0.0485, 0.0471, 0.0003, 0.392, 0.9940, 0.0010),
+    100: (0.0302, 0.0298, 0.0001, 0.434, 0.9970, 0.0005),
+    200: (0.0172, 0.0174, 0.0001, 0.473, 0.9982, 0.0002),
 }
+MOST_NOISE = 0.1  # of a number: three deviations over repetitions that are more than this compare nothing
 
 
 def collect(lab: Lab) -> Data:
-    kinds = [(n, dtype) for n in WORDS for dtype in ("float64", "float32") if n in TABLE or dtype == "float32"]
+    kinds = [(n, "float32") for n in WORDS] + [(n, "float64") for n in DOUBLE]
     groups = {
         f"{n} {dtype}": [recipe("A", seed, words=n, dtype=dtype) for seed in repetitions(lab)] for n, dtype in kinds
     }
@@ -34,30 +38,33 @@ def row(table: xr.Dataset) -> dict[str, np.ndarray]:
     return {"gd_loss": table["gd_loss"].values, "gd_norm": table["gd_norm"].values} | {n: end(table, n) for n in names}
 
 
-def in_table(n: int, dtype: str):
-    """Whether new means over repetitions agree with the notes' row.
+def in_table(n: int):
+    """Whether means over repetitions agree with those of an earlier, independent program.
 
-    Loss and cosine of the layer must be within the deviations the notes give. The other numbers have none there, and
-    all hang on the line-searched η, which moves them together: they must be within three deviations over repetitions.
-    Half a unit of the last digit given is rounding.
+    Its loss and cosine of the layer were published with deviations: means must be within them. Loss and length of the
+    gradient step hang on the line-searched η, of which it used one for all repetitions: they must be within three
+    deviations over repetitions, where those are less than 10 % of the number. Half a unit of the last digit is rounding.
     """
 
     def judge(data: Data) -> Outcome:
-        gd, loss, loss_spread, preds, model, norm, cosine, cosine_spread = TABLE[n]
-        found = row(data[f"{n} {dtype}"])
-        spread = {name: float(np.std(values, ddof=1)) for name, values in found.items()}
+        gd, loss, loss_spread, norm, cosine, cosine_spread = TABLE[n]
+        found = row(data[f"{n} float32"])
+        noise = {name: 3 * float(np.std(found[name], ddof=1)) for name in ("gd_loss", "gd_norm")}
         wanted = {"loss": (loss, 5e-5 + loss_spread), "model_cos": (cosine, 5e-5 + cosine_spread),
-                  "gd_loss": (gd, 5e-5 + 3 * spread["gd_loss"]), "gd_norm": (norm, 5e-4 + 3 * spread["gd_norm"]),
-                  "preds_diff": (preds, 5e-5 + 3 * spread["preds_diff"]),
-                  "model_diff": (model, 5e-4 + 3 * spread["model_diff"])}  # fmt: skip
+                  "gd_loss": (gd, 5e-5 + noise["gd_loss"]), "gd_norm": (norm, 5e-4 + noise["gd_norm"])}  # fmt: skip
         away = {name: abs(float(found[name].mean()) - value) / allowed for name, (value, allowed) in wanted.items()}
-        measured = {name: f"{mean_std(found[name])} (notes {value:g})" for name, (value, _) in wanted.items()}
+        measured = {name: f"{mean_std(found[name])} (before {value:g})" for name, (value, _) in wanted.items()}
+        measured |= {name: mean_std(found[name]) for name in ("preds_diff", "model_diff")}
         worst = max(away, key=lambda name: away[name])
         measured |= {"furthest": worst, "share of what is allowed": round(away[worst], 2)}
-        count = data[f"{n} {dtype}"].sizes["repetition"]
-        if 1 < away[worst] <= 2:
-            return Outcome(measured, "inconclusive", count)
-        return judge_true(away[worst] <= 1, measured, seeds=count)
+        blurred = noise["gd_loss"] > MOST_NOISE * gd or noise["gd_norm"] > MOST_NOISE * norm
+        count = data[f"{n} float32"].sizes["repetition"]
+        if not np.isfinite(list(away.values())).all():
+            return Outcome(measured, "failed", count)
+        word: Word = (
+            "contradicted" if away[worst] > 2 else "inconclusive" if blurred or away[worst] > 1 else "reproduced"
+        )
+        return Outcome(measured, word, count)
 
     return judge
 
@@ -65,13 +72,17 @@ def in_table(n: int, dtype: str):
 def same_in_both(data: Data) -> Outcome:
     """The same documents and starts: precision should change the outcome by far less than the seed does."""
     shares = {}
-    for n in TABLE:
+    for n in DOUBLE:
         single, double = (row(data[f"{n} {dtype}"]) for dtype in ("float32", "float64"))
-        shares[n] = max(
+        shares[n] = [
             float(np.sqrt(np.mean((single[k] - double[k]) ** 2)) / np.std(double[k], ddof=1)) for k in ("loss", "model_cos")
-        )  # fmt: skip
-    measured = {"difference between precisions / deviation over seeds, by n": shares}
-    return judge_true(max(shares.values()) < 0.5, measured, seeds=data["25 float64"].sizes["repetition"])
+        ]  # fmt: skip
+    measured = {"difference between precisions / deviation over seeds (loss, cosine), by n": shares}
+    largest, count = float(np.max(list(shares.values()))), data["25 float64"].sizes["repetition"]
+    if not np.isfinite(largest):
+        return Outcome(measured, "failed", count)
+    word: Word = "reproduced" if largest < 0.1 else "contradicted" if largest > 0.3 else "inconclusive"
+    return Outcome(measured, word, count)
 
 
 def closer_with_n(data: Data) -> Outcome:
@@ -98,9 +109,8 @@ def draw(data: Data):
     axes[2].errorbar(
         WORDS, gap.mean(1), gap.std(1), color=COLORS["A"], marker="o", mfc="white", capsize=3, label="float32"
     )
-    both = [n for n in WORDS if n in TABLE]
-    double = np.stack([1 - end(data[f"{n} float64"], "model_cos") for n in both])
-    axes[2].plot(both, double.mean(1), "x", color="black", ms=8, label="float64")
+    double = np.stack([1 - end(data[f"{n} float64"], "model_cos") for n in DOUBLE])
+    axes[2].plot(DOUBLE, double.mean(1), "x", color="black", ms=8, label="float64")
     for ax, label in zip(
         axes, (r"loss $\frac{n}{2}\|\hat f-b\|^2$", "distance to gradient descent", "1 − Model Cos"), strict=True
     ):
@@ -114,29 +124,74 @@ def draw(data: Data):
     return figure
 
 
+def example() -> Data:
+    """The first measurements, and n = 400 a little closer still."""
+    found = {}
+    for n in WORDS:
+        gd, loss, _, norm, cosine, _ = TABLE.get(n, TABLE[200])
+        cosine = cosine + (0.0005 if n == 400 else 0)
+        for dtype in ("float32", "float64") if n in DOUBLE else ("float32",):
+            found[f"{n} {dtype}"] = made_up(loss, gd, (0.02, cosine), (0.05, 0.01), (0.4, 0.04), norm, spread=1e-4)
+    return found
+
+
+def table_claim(n: int) -> Claim:
+    key = f"{n} float32"
+    return Claim(
+        f"table_{n}", f"Layer A and gradient step at n = {n} are those of an earlier, independent program.",
+        "its means of 10 repetitions", f"its deviations (loss, cosine); 3 deviations over repetitions, at most {MOST_NOISE:.0%} (loss and length of the gradient step)",
+        in_table(n), "means of ten agree within a deviation with room to spare; the gradient step hangs on the η of one line search, of which it made one for all",
+        "ours", before=False,
+        counterexamples=(
+            Counterexample("layer's loss 5 % higher", times(key, "loss", 1.05)),
+            Counterexample("1 − cosine doubled", ending(key, "model_cos", lambda t: 2 * t["model_cos"].values[:, -1] - 1)),
+            Counterexample("gradient step 10 % longer", times(key, "gd_norm", 1.1)),
+            Counterexample("η so noisy that 3 deviations are 15 %", lambda data: {**data, key: data[key].assign(gd_norm=data[key]["gd_norm"] * (1 + 0.1 * (-1.0) ** data[key]["repetition"]))}),
+            lost(key, "gd_loss"),
+        ),
+    )  # fmt: skip
+
+
 FIGURE = Figure(
     id="fig_n",
     title="layer A against the number of words, in two precisions",
     collect=collect,
     draw=draw,
-    claims=layer_claims("25 float32", "A", "n = 25, s = 0.5")
-    + tuple(
-        Claim(
-            f"table_{n}_{dtype}", f"The notes' measurements at n = {n}, repeated in {dtype}.",
-            "the row of the table", "the notes' deviations (loss, cosine); 3 deviations over repetitions (the others)", in_table(n, dtype), source="ours",
-        )
-        for n in TABLE for dtype in ("float64", "float32")
-    )
+    claims=layer_claims("25 float32", "A", "n = 25, s = 0.5", paper=True)
+    + tuple(table_claim(n) for n in TABLE)
     + (
         Claim(
             "precision", "float32 and float64 training end at the same layer.", "no difference",
-            "half a deviation over seeds", same_in_both, source="ours",
+            "a tenth of the deviation over seeds (contradicted from three tenths on)", same_in_both,
+            "float32 is used throughout, so it must not add to what the seeds already do", "ours", before=False,
+            counterexamples=(
+                Counterexample("float32 ends half a deviation higher", lambda data: {**data, "200 float32": data["200 float32"].assign(loss=data["200 float32"]["loss"] + 0.5 * data["200 float32"]["loss"].std("repetition", ddof=1))}),
+                lost("25 float32", "model_cos"),
+            ),
         ),
         Claim(
-            "closer_with_n", "The longer the document, the closer layer A is to the gradient step.", "cosine rises with n",
-            "each doubling, in at least 80 % of repetitions", closer_with_n, source="ours",
+            "closer_with_n", f"The longer the document, the closer layer A is to the gradient step after {STEPS} steps.", "cosine rises with n",
+            f"each doubling, {MOST}", closer_with_n, "an order has no tolerance", "ours", before=False,
+            counterexamples=(
+                Counterexample("cosine at n = 400 as at 200", lambda data: {**data, "400 float32": data["200 float32"]}),
+                lost("50 float32", "model_cos"),
+            ),
         ),
     ),
-    setup=SETUP + f"\nd = 20, s = 0.5, n in {WORDS}; layer A in float32, and in float64 up to n = 200",
-    cost="4 minutes on 2 cores",
+    setup=SETUP + f"\nd = 20, s = 0.5, n in {WORDS}; layer A in float32, and in float64 for n in {DOUBLE}",
+    cost="3 minutes on 2 cores",
+    example=example,
+    choices=(
+        *CHOICES,
+        Choice(
+            "when two programs agree (table_*)",
+            "three standard errors of a difference of two means; three deviations over repetitions for what hangs on η; the same with a cap, Preds Diff and Model Diff reported only",
+            "with the first all eight rows (four n, two precisions) were inconclusive: ‖GD‖ at n = 25, 100 and 200 and Model Diff at n = 50 were 3.3 to 5.6 standard errors off; with the second all were reproduced",
+            "the third: the earlier program used one η for all repetitions, so its mean has the error of one draw; Model Diff's three deviations are 40 % at n = 200 and compare nothing; one row for each n, as precision is judged by itself",
+        ),
+        Choice(
+            "precisions", "float64 and float32 at n = 25, 50, 100, 200", "differences of 0.0007 to 0.0014 deviations over seeds, tolerance 0.5",
+            "n = 25 and 200 only, tolerance 0.1: the others cost a minute and said the same",
+        ),
+    ),
 )  # fmt: skip

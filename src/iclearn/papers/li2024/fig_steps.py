@@ -6,9 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ...models.softmax_layers import SoftmaxLayer
-from ..base import Claim, Data, Figure, Outcome, judge_seeds
+from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
 from ..lab import Lab
-from .setup import SETUP, end, mean_std, measured, recipe, repetitions
+from .examples import ending, lost, made_up
+from .judges import MOST
+from .setup import SETUP, STEPS, end, mean_std, measured, recipe, repetitions
 
 WORDS = 25
 GD_STEPS = (1, 2, 5, 10)
@@ -61,8 +63,21 @@ def nearest_steps(data: Data) -> Outcome:
     """Which number of gradient steps each stack is most aligned with."""
     cosine = {name: np.stack([end(data[f"{name} {k}"], "model_cos") for k in GD_STEPS]) for name in STACKS}
     best = {name: [GD_STEPS[i] for i in values.argmax(0)] for name, values in cosine.items()}
+    if not all(np.isfinite(values).all() for values in cosine.values()):
+        return Outcome(best, "failed")
     passed = [two > one for one, two in zip(best["one unit"], best["two units"], strict=True)]
     return judge_seeds(passed, {f"{name}: nearest k by repetition": ks for name, ks in best.items()})
+
+
+def example() -> Data:
+    """One unit nearest to one gradient step, two units nearest to five and better."""
+    cosines = {"one unit": (0.99, 0.9, 0.8, 0.7), "two units": (0.8, 0.9, 0.95, 0.9)}
+    losses = {"one unit": 0.066, "two units": 0.05}
+    return {
+        f"{name} {k}": made_up(losses[name], 0.07 / k, (0.0, cosine))
+        for name in STACKS
+        for k, cosine in zip(GD_STEPS, cosines[name], strict=True)
+    }
 
 
 FIGURE = Figure(
@@ -72,20 +87,40 @@ FIGURE = Figure(
     draw=draw,
     claims=(
         Claim(
-            "more_steps", "Ten gradient steps with their own best η reach a lower loss than one.", "lower",
-            "in at least 80 % of repetitions", more_steps_help, source="ours",
+            "more_steps", "Ten gradient steps with their own best η reach a lower loss than one.", "lower", MOST, more_steps_help,
+            "an order has no tolerance", "ours", before=False,
+            counterexamples=(
+                Counterexample("ten steps 1 % above one step", lambda data: {**data, "one unit 10": data["one unit 10"].assign(gd_loss=1.01 * data["one unit 1"]["gd_loss"])}),
+                lost("one unit 10", "gd_loss"),
+            ),
         ),
         Claim(
-            "depth_helps", "Two stacked units reach a lower loss than one.", "lower",
-            "in at least 80 % of repetitions", depth_helps, source="ours",
+            "depth_helps", f"Two stacked units reach a lower loss than one in {STEPS} steps.", "lower", MOST, depth_helps,
+            "an order has no tolerance", "ours", before=False,
+            counterexamples=(
+                Counterexample("two units 1 % above one in 3 repetitions", lambda data: ending("two units 1", "loss", lambda _: 1.01 * end(data["one unit 1"], "loss"), 3)(data)),
+                lost("two units 1", "loss"),
+            ),
         ),
         Claim(
-            "depth_is_steps", "Two units are nearest to more gradient steps than one unit is.", "a larger k",
-            "in at least 80 % of repetitions", nearest_steps, source="ours",
+            "depth_is_steps", "Two units are nearest to more gradient steps than one unit is.", "a larger k", MOST, nearest_steps,
+            "an order has no tolerance", "ours", before=False,
+            counterexamples=(
+                Counterexample("two units nearest to one step in 3 repetitions", ending("two units 1", "model_cos", lambda t: 0.999, 3)),
+                Counterexample("one unit nearest to ten steps", ending("one unit 10", "model_cos", lambda t: 0.999)),
+                lost("two units 5", "model_cos"),
+            ),
         ),
     ),
     setup=SETUP + f"\nn = {WORDS}, d = 20, s = 0.5; stacks of units with 2 heads on (a_i, log b_i − mean) and a learned state token\n"
     f"k in {GD_STEPS} gradient steps, one line-searched η for all k; float32\n"
     "the best η of several steps is at the edge of stability, where a document in a thousand blows up: hence the wide deviations",
     cost="a minute on 2 cores",
+    example=example,
+    choices=(
+        Choice(
+            "share of the repetitions", "at least 80 %; more than half at 95 % confidence", "ten of ten with both",
+            "the second, as everywhere; a confidence bound says what ten repetitions can tell",
+        ),
+    ),
 )  # fmt: skip

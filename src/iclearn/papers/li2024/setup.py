@@ -1,4 +1,4 @@
-"""What the figures of li2024 share: the experiment of the notes, its repetitions, and how they are run and stored."""
+"""What the figures of li2024 share: the experiment, its repetitions, and how they are run and stored."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 REPETITIONS = 10  # the paper's
 STEPS = 1000
+LONG_STEPS, LONG_RECORDS = 16_000, 161  # a record every 100 steps
+FEW = 6  # repetitions of what is long or costly: with six of six, more than half is shown
 DOCUMENTS = 1000  # for the line search, and as many for evaluation
 LAYERS = {"A": SoftmaxLayer("log_label"), "B": SoftmaxLayer("query"), "C": SoftmaxLayer("raw_label")}
 RATES = {"query": 0.001}  # at the paper's 0.005 layer B ends further from gradient descent: loss 0.10 at n = 50
@@ -38,24 +40,32 @@ layer B: each query word attends to the e_i of C, its logit is the value read th
 for step in 1000: 64 fresh documents; Adam(0.005), for layer B Adam(0.001), the best for it of the rates tried.  10 repetitions, each with its own seed; 10³ evaluation documents"""
 
 
-def repetitions(lab: Lab) -> range:
-    """The seeds of the repetitions; ten, as in the paper, when none are asked for."""
-    return lab.seeds
+def repetitions(lab: Lab, most: int = 1 << 30) -> range:
+    """The seeds of the repetitions (ten, as in the paper, when none are asked for), at most `most`."""
+    return range(min(most, lab.num_seeds))
 
 
 def recipe(
-    layer: str | SoftmaxLayer, seed: int, *, words: int = 200, dim: int = 20, scale: float = 0.5, dtype: str = "float32"
+    layer: str | SoftmaxLayer,
+    seed: int,
+    *,
+    words: int = 200,
+    dim: int = 20,
+    scale: float = 0.5,
+    dtype: str = "float32",
+    long: bool = False,
 ) -> Recipe:
-    """One repetition of the experiment."""
+    """One repetition of the experiment; a `long` one has 16 times the steps."""
     spec = LAYERS[layer] if isinstance(layer, str) else layer
+    records = LONG_RECORDS if long else 41
     return Recipe(
         task=SoftmaxRegression(context_len=words, dim=dim, scale=scale),
         model=spec,
         init=Init(0.02),
         optimizer=Optimizer("adam", lr=RATES.get(spec.form, 0.005), batch_size=64),
-        steps=STEPS,
+        steps=LONG_STEPS if long else STEPS,
         seed=seed,
-        record=Record(weights=41, candidates=41),
+        record=Record(weights=records, candidates=records),
         dtype=dtype,  # type: ignore[arg-type]
     )
 
@@ -73,15 +83,20 @@ def measured(
     name: str,
     groups: Mapping[str, Sequence[Recipe]],
     *,
-    over_training: bool = False,
+    every: int = 20,
+    documents: int | None = None,
     gd_steps: Sequence[int] = (1,),
 ) -> dict[str, xr.Dataset]:
     """Each group's layer beside gradient descent: losses, Preds Diff, Model Diff, Model Cos.
 
-    Axes (repetition, step); without `over_training` the first and the last step only. With several `gd_steps` there is
-    a table for each, under the group's key and the number of steps. One group is measured while another is trained.
+    Axes (repetition, step). With several `gd_steps` there is a table for each, under the group's key and the number of
+    steps. One group is measured while another is trained.
+
+    Args:
+        every: every so many of the stored records is measured: 20 are the start, half of training and its end.
+        documents: for the line search, and as many for evaluation (None: `DOCUMENTS`).
     """
-    every = 2 if over_training else 40
+    documents = documents or DOCUMENTS
 
     def one(page: Lab, key: str, group: Sequence[Recipe]) -> dict[str, xr.Dataset]:
         traces, found = train(page, group), {}
@@ -90,13 +105,13 @@ def measured(
             parameters: dict[str, Any] = {
                 "runs": [r.hash[:16] for r in group],
                 "every": every,
-                "documents": DOCUMENTS,
+                "documents": documents,
                 "gd_steps": k,
                 "version": 1,
             }
 
             def compute(k: int = k) -> xr.Dataset:
-                return evaluate(group, traces, every, DOCUMENTS, k)
+                return evaluate(group, traces, every, documents, k)
 
             found[full] = page.dataset(f"li2024-{name}-{full.replace(' ', '-')}", parameters, compute)
         return found
@@ -112,7 +127,7 @@ def end(table: xr.Dataset, name: str) -> np.ndarray:
 
 
 def mean_std(values: np.ndarray) -> str:
-    """Mean ± deviation over repetitions, as in the notes' table."""
+    """Mean ± deviation over repetitions."""
     return f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else f"{np.mean(values):.4f}"
 
 

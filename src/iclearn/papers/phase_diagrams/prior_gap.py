@@ -16,8 +16,9 @@ from ...sweeps.api import make_plan
 from ...sweeps.plan import Plan
 from ...tasks import Covariance, LinearRegression
 from ...theory.xie2025 import Law, best_loss, gd_step, minimal_heads, optimum
-from ..base import Claim, Data, Figure, Outcome, judge_true
+from ..base import Choice, Claim, Data, Figure, Outcome, judge_true
 from ..lab import Lab
+from .examples import as_with, losses, optimal_losses
 from .setup import Options, swept
 
 TITLE = "Sweep: the gap between linear self-attention and one gradient step"
@@ -83,8 +84,12 @@ def collect(options: Options):
 
 
 def table(data: Data) -> xr.Dataset:
-    """Least loss over seeds, theory's optimum, the many-head optimum and the gradient step: (context_len, num_heads, norm)."""
-    trained = data["loss"].min("seed")
+    """What half of the seeds reach, theory's optimum, the many-head optimum and the gradient step: (context_len, num_heads, norm).
+
+    A seed that diverged reached nothing.
+    """
+    loss = data["loss"].fillna(np.inf)
+    trained = loss.median("seed")
     shape = trained.shape
     best, enough, step, needed = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape, int)
     for i, context in enumerate(trained["context_len"].values):
@@ -95,7 +100,25 @@ def table(data: Data) -> xr.Dataset:
             best[i, :, k] = [best_loss(law, int(h)).loss for h in trained["num_heads"].values]
     names = ("best", "enough", "step", "needed")
     found = {name: (trained.dims, values) for name, values in zip(names, (best, enough, step, needed), strict=True)}
-    return xr.Dataset({"trained": trained, **found}, trained.coords)
+    return xr.Dataset({"trained": trained, "lowest": loss.min("seed"), **found}, trained.coords)
+
+
+def room(found: xr.Dataset) -> xr.DataArray:
+    """What training leaves of the distance to an optimum."""
+    return CLOSE * (1 + found["norm"] ** 2)
+
+
+def by_heads(passed: xr.DataArray, told: dict, data: Data) -> Outcome:
+    """Whether 95 % of the cells of each number of heads pass (NaN: a cell that does not count)."""
+    shares = passed.mean(("context_len", "norm"))
+    known = shares.notnull()
+    told |= {
+        f"{int(h)} heads: cells that pass": round(float(shares.sel(num_heads=h)), 3)
+        for h in shares["num_heads"][known].values
+    }
+    if not known.any():
+        return Outcome(told, "failed")
+    return judge_true(bool((shares.where(known, 1.0) >= 0.95).all()), told, seeds=data["loss"].sizes["seed"])
 
 
 def draw(data: Data):
@@ -129,39 +152,80 @@ def draw(data: Data):
 
 
 def reaches(data: Data) -> Outcome:
-    """Trained losses over the theory's optimum of as many heads, in units of 1 + m²."""
+    """What half of the seeds reach over the theory's optimum of as many heads, in units of 1 + m²."""
     found = table(data)
-    off = (found["trained"] - found["best"]) / (1 + found["norm"] ** 2)
-    told = {"lowest": float(off.min()), "median": float(off.median()), "highest": float(off.max())}
-    within = float((off < CLOSE).mean())
-    told["cells within the tolerance"] = within
-    return judge_true(told["lowest"] > -1e-6 and within >= 0.95, told, seeds=data["loss"].sizes["seed"])
+    scale = 1 + found["norm"] ** 2
+    off, lowest = (found["trained"] - found["best"]) / scale, float(((found["lowest"] - found["best"]) / scale).min())
+    told = {"lowest of all runs": lowest, "median": float(off.median()), "highest": float(off.max())}
+    told["share of all runs that arrive"] = float((data["loss"] - found["best"] < room(found)).mean())
+    return by_heads((off < CLOSE) & (lowest > -1e-6), told, data)
 
 
 def boundary(data: Data) -> Outcome:
     """Cells in which training says on which side of the boundary they are, and theory agrees."""
     found = table(data)
-    free = found["trained"] - found["enough"] < CLOSE * (1 + found["norm"] ** 2)
+    free = found["trained"] - found["enough"] < room(found)
     predicted = found["num_heads"] >= found["needed"]
-    visible = predicted | (found["best"] - found["enough"] > 2 * CLOSE * (1 + found["norm"] ** 2))
-    right = (free == predicted).where(visible)
-    told = {
-        "cells on the right side": float(right.mean()),
-        "cells that tell": int(visible.sum()),
-        "of": int(visible.size),
-    }
-    return judge_true(told["cells on the right side"] >= 0.95, told, seeds=data["loss"].sizes["seed"])
+    visible = predicted | (found["best"] - found["enough"] > 2 * room(found))
+    told = {"cells that tell": int(visible.sum()), "of": int(visible.size)}
+    return by_heads((free == predicted).where(visible), told, data)
 
 
 def gap_law(data: Data) -> Outcome:
-    """The gap of d or more heads over 2m²/(Cd+2)."""
+    """The gap of d or more heads beside 2m²/(Cd+2)."""
     found = table(data)
     enough = found.where((found["num_heads"] >= DIM) & (found["norm"] > 0), drop=True)
     law = 2 * enough["norm"] ** 2 / (enough["context_len"] * DIM + 2)
-    ratio = (enough["trained"] - enough["step"]) / law
-    told = {"median ratio": float(ratio.median()), "lowest": float(ratio.min()), "highest": float(ratio.max())}
-    passed = abs(told["median ratio"] - 1) <= 0.02 and told["lowest"] > 0.99
-    return judge_true(passed, told, seeds=data["loss"].sizes["seed"])
+    gap = enough["trained"] - enough["step"]
+    told = {
+        "median ratio": float((gap / law).median()),
+        "lowest": float((gap / law).min()),
+        "highest": float((gap / law).max()),
+    }
+    return by_heads(abs(gap - law) <= 0.01 * law + room(enough), told, data)
+
+
+LOST = losses("losses lost", lambda loss: loss * np.nan)
+HALF = losses(
+    "three fifths of the seeds stop 1 % short",
+    lambda loss: loss * xr.where(loss["seed"] < np.ceil(0.6 * loss.sizes["seed"]), 1.01, 1.0),
+)
+CLAIMS = (
+    Claim(
+        "boundary", "d heads do what any number can, fewer do not, whatever the prior mean (≠ 0) and the context; with mean 0 one head does.",
+        "H = d = 4 (1 at m = 0)", f"95 % of the cells of each number of heads in which the two sides differ by more than twice what training leaves, {CLOSE:g}·(1+m²); median of the seeds", boundary,
+        "what Adam at a fixed rate leaves was measured once, on other runs; a cell in twenty may have most seeds in a local minimum", "ours", before=False,
+        counterexamples=(losses("three heads do what four can", as_with(3, 4)), losses("four heads do what three can", as_with(4, 3)), HALF, LOST),
+    ),
+    Claim(
+        "gap_law", "With d or more heads what is left above one gradient step from w* is 2m²/(Cd+2).",
+        "2m²/(Cd+2)", f"1 % and what training leaves, {CLOSE:g}·(1+m²), in 95 % of the cells of each number of heads; median of the seeds", gap_law,
+        "a formula; only training is inexact", "theory", before=False,
+        counterexamples=(
+            losses("gap 5 % larger", lambda loss: loss + 0.1 * loss["norm"] ** 2 / (loss["context_len"] * DIM + 2)),
+            losses("gap ∝ m", lambda loss: loss + 2 * (loss["norm"] - loss["norm"] ** 2) / (loss["context_len"] * DIM + 2)), HALF, LOST,
+        ),
+    ),
+    Claim(
+        "reaches", "Training on the exact loss reaches the optimum of its number of heads in at least half of the seeds, and is never below it.",
+        "0", f"95 % of the cells of each number of heads within {CLOSE:g}·(1+m²), no run below by more than 1e-6·(1+m²); median of the seeds", reaches,
+        "the median is what a seed typically reaches: the best of the seeds gets better with their number, and would hide a minimum that most of them miss", "theory", before=False,
+        counterexamples=(
+            HALF, losses("five heads stop 0.1 % short", lambda loss: loss * xr.where(loss["num_heads"] == 5, 1.001, 1.0)),
+            losses("one seed 1e-4 below the optimum", lambda loss: loss - xr.where(loss["seed"] == loss["seed"][0], 1e-4, 0.0)), LOST,
+        ),
+    ),
+)  # fmt: skip
+CHOICES = (
+    Choice(
+        "which seed stands for a cell", "the best of the seeds (4 to 32)", "all three claims reproduced: what the best of 32 seeds reaches",
+        "the median of the seeds; the share of all runs that arrive is reported",
+    ),
+    Choice(
+        "gap_law", "median ratio over cells within 2 %, never more than 1 % below", "reproduced; half of the cells could have had any gap above the law",
+        "each cell within 1 % and what training leaves, each number of heads by itself",
+    ),
+)  # fmt: skip
 
 
 def figure(options: Options) -> Figure:
@@ -171,22 +235,11 @@ def figure(options: Options) -> Figure:
         title=f"loss above one gradient step, over prior mean, context and heads ({runs} runs)",
         collect=collect(options),
         draw=draw,
-        claims=(
-            Claim(
-                "boundary", "d heads do what any number can, fewer do not, whatever the prior mean (≠ 0) and the context; with mean 0 one head does.",
-                "H = d = 4 (1 at m = 0)", f"95 % of the cells in which the two sides differ by more than twice what training leaves, {CLOSE:g}·(1+m²)", boundary, source="ours",
-            ),
-            Claim(
-                "gap_law", "With d or more heads what is left above one gradient step from w* is 2m²/(Cd+2).",
-                "ratio 1", "median within 2 %, never more than 1 % below", gap_law, source="theory",
-            ),
-            Claim(
-                "reaches", "Training on the exact loss reaches the optimum of its number of heads, and is never below it.",
-                "0", f"95 % of the cells within {CLOSE:g}·(1+m²), none below by more than 1e-6·(1+m²); best of the seeds", reaches, source="theory",
-            ),
-        ),
+        claims=CLAIMS,
         setup=f"""task: d={DIM}, x ~ N(0, I), w ~ N(w*, I), w* = m·1/√d, infinitely many prompts in closed form
 model: linear self-attention without a guess, H heads, weights from N(0, 0.1²); Adam, lr {LR:g}, {STEPS[options.preset]} steps, float64
-kept: final loss, the least of {SEEDS[options.preset]} seeds; theory: best_loss (H ≥ d: closed form; H < d: one-dimensional search)""",
+kept: final loss, the median of {SEEDS[options.preset]} seeds; theory: best_loss (H ≥ d: closed form; H < d: one-dimensional search)""",
         cost={"small": "a minute on 2 cores", "medium": "10 minutes on 2 cores", "full": "minutes on an H200"}[options.preset],
+        example=optimal_losses,
+        choices=CHOICES,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from . import (
     fig_context,
     fig_covariance,
     fig_dynamics,
+    fig_floor,
     fig_guess,
     fig_heads,
     fig_noise,
@@ -21,6 +22,7 @@ PAPER = Paper(
         module.FIGURE
         for module in (
             fig_heads,
+            fig_floor,
             fig_prior_mean,
             fig_guess,
             fig_training,

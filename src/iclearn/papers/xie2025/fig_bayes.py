@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,51 +12,115 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
+from ...core.prompt import Batch
 from ...core.rng import stream
+from ...models import LSAGroup
 from ...models.predictors import Bayes
 from ...tasks import LinearRegression
 from ...theory.xie2025 import Law, bayes_loss, gd_step, optimum
-from ..base import Claim, Data, Figure, Outcome, judge_true
+from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
+from ..judging import judge_each, judge_mean, standard_error
 from ..lab import Lab
-from .setup import COLORS, CONTEXT, DIM, paper_task, prior_mean
+from .examples import SEEDS, a_nan, changed, counter, plus, times
+from .judges import judge_cells, judge_together
+from .setup import COLORS, CONTEXT, DIM, STAGES, YQ, paper_task, prior_mean, train_exactly
 
 NORM = 3.0
 NOISES = (0.0, 0.25, 1.0)
 CONTEXTS = (2, 5, 8, 10, 12, 15, 20, 30, 50, 80)
-PROMPTS, BATCH = 40_000, 4000
+FAR = (10, 20, 50)  # context lengths at which a trained yq-LSA stands beside the Bayes predictor
+BATCHES, BATCH = 10, 4000
+
+
+def bayes_predictor(noise: float) -> Bayes:
+    return Bayes(jnp.array(prior_mean(NORM)), jnp.eye(DIM), noise)
 
 
 @eqx.filter_jit
-def _errors(model: Bayes, task: LinearRegression, key: jax.Array) -> jax.Array:
+def _bayes_losses(model: Bayes, task: LinearRegression, key: jax.Array) -> jax.Array:
+    """Mean squared error over one batch of fresh prompts."""
     batch = task.fresh(0, key, BATCH, "float64")
-    return (jax.vmap(model.predict)(batch.prompt)[:, 0] - batch.target[:, 0]) ** 2  # type: ignore[union-attr]
+    assert isinstance(batch, Batch)
+    return jnp.mean((jax.vmap(model.predict)(batch.prompt) - batch.target) ** 2)
 
 
-def sampled(noise: float) -> tuple[float, float]:
-    """Loss of the Bayes predictor over fresh prompts and its standard error: it shares no code with the formula."""
-    model = Bayes(jnp.array(prior_mean(NORM)), jnp.eye(DIM), noise)
-    task = paper_task(NORM, noise=noise)
+@eqx.filter_jit
+def _group_losses(models: LSAGroup, task: LinearRegression, key: jax.Array) -> jax.Array:
+    """The same for every one of several trained models, on the same prompts."""
+    batch = task.fresh(0, key, BATCH, "float64")
+    assert isinstance(batch, Batch)
+    return jax.vmap(lambda model: jnp.mean((jax.vmap(model.predict)(batch.prompt) - batch.target) ** 2))(models)
+
+
+def keys() -> list[jax.Array]:
     root = stream(0, "check")
-    errors = np.concatenate(
-        [np.asarray(_errors(model, task, jax.random.fold_in(root, i))) for i in range(PROMPTS // BATCH)]
-    )
-    return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(errors.size))
+    return [jax.random.fold_in(root, i) for i in range(BATCHES)]
+
+
+def sampled(noise: float, context: int = CONTEXT) -> np.ndarray:
+    """Loss of the Bayes predictor over batches of fresh prompts: it shares no code with the formula."""
+    model, task = bayes_predictor(noise), paper_task(NORM, context=context, noise=noise)
+    return np.array([_bayes_losses(model, task, key) for key in keys()])
 
 
 def collect(lab: Lab) -> Data:
     def compute() -> xr.Dataset:
-        found = np.array([sampled(noise) for noise in NOISES])
         curves = [[bayes_loss(law(c, noise)).loss for c in CONTEXTS] for noise in NOISES]
         return xr.Dataset(
             {
-                "sampled": ("noise", found[:, 0]),
-                "error": ("noise", found[:, 1]),
+                "sampled": (("noise", "batch"), np.stack([sampled(noise) for noise in NOISES])),
                 "bayes": (("noise", "context"), np.array(curves)),
             },
             {"noise": list(NOISES), "context": list(CONTEXTS)},
         )
 
-    return {"table": lab.dataset("bayes", {"prompts": PROMPTS, "noises": NOISES, "contexts": CONTEXTS}, compute)}
+    def beside() -> xr.Dataset:
+        cases = list(product(NOISES[1:], FAR))
+        tasks = [paper_task(NORM, context=context, noise=noise) for noise, context in cases]
+        with ThreadPoolExecutor(lab.workers) as pool:
+            models = list(pool.map(lambda task: train_exactly(task, YQ, lab.seeds)[1], tasks))
+        # one after the other: batched solves of the Bayes predictor in two threads can wait for each other for ever
+        rows = [
+            (np.stack([np.asarray(_group_losses(group, task, key)) for key in keys()], 1), sampled(*case))
+            for group, task, case in zip(models, tasks, cases, strict=True)
+        ]
+        shape = (len(NOISES) - 1, len(FAR))
+        tables = {
+            "yq": (
+                ("noise", "context", "seed", "batch"),
+                np.stack([r[0] for r in rows]).reshape(*shape, lab.num_seeds, BATCHES),
+            ),
+            "bayes": (("noise", "context", "batch"), np.stack([r[1] for r in rows]).reshape(*shape, BATCHES)),
+        }
+        return xr.Dataset(tables, {"noise": list(NOISES[1:]), "context": list(FAR)})
+
+    sizes = {"batches": BATCHES, "batch": BATCH, "noises": NOISES}
+    return {
+        "table": lab.dataset("bayes", {**sizes, "contexts": CONTEXTS}, compute),
+        "trained": lab.dataset("bayes_beside", {**sizes, "far": FAR, "stages": STAGES, "seeds": lab.num_seeds}, beside),
+    }
+
+
+def example() -> Data:
+    rng = np.random.default_rng(0)
+    exact = {(noise, c): bayes_loss(law(c, noise)).loss for noise in NOISES for c in CONTEXTS}
+    curves = np.array([[exact[noise, c] for c in CONTEXTS] for noise in NOISES])
+    here = curves[:, CONTEXTS.index(CONTEXT), None] * (1 + 0.01 * rng.normal(size=(len(NOISES), BATCHES)))
+    table = xr.Dataset(
+        {"sampled": (("noise", "batch"), here), "bayes": (("noise", "context"), curves)},
+        {"noise": list(NOISES), "context": list(CONTEXTS)},
+    )
+    spread = 1 + 0.01 * rng.normal(size=(len(NOISES) - 1, len(FAR), BATCHES))
+    yq = np.array([[optimum(law(c, noise)).step_loss for c in FAR] for noise in NOISES[1:]])
+    bayes = np.array([[exact[noise, c] for c in FAR] for noise in NOISES[1:]])
+    trained = xr.Dataset(
+        {
+            "yq": (("noise", "context", "seed", "batch"), (yq[..., None] * spread)[:, :, None].repeat(SEEDS, 2)),
+            "bayes": (("noise", "context", "batch"), bayes[..., None] * spread),
+        },
+        {"noise": list(NOISES[1:]), "context": list(FAR)},
+    )
+    return {"table": table, "trained": trained}
 
 
 def law(context: int, noise: float) -> Law:
@@ -71,43 +138,57 @@ def draw(data: Data):
         ax.plot(CONTEXTS, table["bayes"].sel(noise=noise), color=COLORS["bayes"], ls="-.", label="Bayes")
         ax.errorbar(
             [CONTEXT],
-            table["sampled"].sel(noise=noise),
-            3 * table["error"].sel(noise=noise),
+            table["sampled"].sel(noise=noise).mean("batch"),
+            3 * standard_error(table["sampled"].sel(noise=noise).values),
             fmt="o",
             color=COLORS["bayes"],
             mfc="white",
             label="Bayes predictor, sampled",
         )
+        if noise in data["trained"]["noise"]:
+            losses = data["trained"]["yq"].sel(noise=noise).mean(("seed", "batch"))
+            ax.plot(FAR, losses, "D", color=COLORS["yq"], mfc="white", ms=5, label="yq-LSA, trained and sampled")
         ax.axvline(DIM, color="0.8", lw=1, zorder=0)
         ax.set(xscale="log", xlabel="context length $C$", title=rf"$\sigma^2$ = {noise:g}")
         ax.set_xticks((2, 5, 10, 20, 50), ("2", "5", "10", "20", "50"))
         ax.set_xticks((), minor=True)
     axes[0].set(ylabel="loss", ylim=(0, 20))
-    axes[0].legend(fontsize=9)
+    axes[1].legend(fontsize=9)
     return figure
 
 
 def agrees(data: Data) -> Outcome:
     table = data["table"]
-    exact = table["bayes"].sel(context=CONTEXT).values
-    away = np.abs(table["sampled"].values - exact) / np.maximum(table["error"].values, 1e-12)
-    off = [a <= 4 if e > 0 else s < 1e-6 for a, e, s in zip(away, exact, table["sampled"].values, strict=True)]
-    return judge_true(all(off), {"formula": exact, "sampled": table["sampled"].values, "standard errors away": away})
+    outcomes = []
+    for noise in NOISES:
+        values, exact = (
+            table["sampled"].sel(noise=noise).values,
+            float(table["bayes"].sel(noise=noise, context=CONTEXT)),
+        )
+        outcomes.append(
+            judge_mean(values, exact, 0.05 * exact)
+            if noise
+            else judge_each(list(np.abs(values) < 1e-6), float(np.max(values)))
+        )
+    measured = {f"σ² = {noise:g}": outcome.measured for noise, outcome in zip(NOISES, outcomes, strict=True)}
+    return judge_together(measured, outcomes)
 
 
 def far(data: Data) -> Outcome:
-    table = data["table"]
-    ratios = {}
-    for noise in NOISES[1:]:
-        for context in (10, 20, 50):
-            ratios[f"C={context}, σ²={noise:g}"] = optimum(law(context, noise)).step_loss / float(
-                table["bayes"].sel(noise=noise, context=context)
-            )
-    noiseless = float(table["bayes"].sel(noise=0.0, context=CONTEXT))
-    return judge_true(
-        min(ratios.values()) > 1.5 and noiseless == 0,
-        {"yq-LSA over Bayes": ratios, "Bayes without noise at C = d": noiseless},
-    )
+    """Trained yq-LSA and the Bayes predictor on the same fresh prompts."""
+    trained = data["trained"]
+    ratio = trained["yq"].mean("batch") / trained["bayes"].mean("batch")
+    told = {
+        f"σ² = {noise:g}": dict(zip(map(str, FAR), ratio.sel(noise=noise).mean("seed").values, strict=True))
+        for noise in NOISES[1:]
+    }
+    return judge_cells(ratio > 1.5, {"yq-LSA over Bayes, by C": told}, finite=ratio)
+
+
+def _close_to_bayes(data: Data) -> Data:
+    """A yq-LSA that comes within 40 % of Bayes at one C and σ²."""
+    near = 1.4 * data["trained"]["bayes"].sel(noise=1.0, context=10).mean("batch")
+    return changed(data, "trained/yq", lambda a: a * 0 + near, noise=1.0, context=10)
 
 
 FIGURE = Figure(
@@ -115,10 +196,25 @@ FIGURE = Figure(
     title="the Bayes predictor",
     collect=collect,
     draw=draw,
+    example=example,
     claims=(
-        Claim("formula", "The Bayes predictor leaves E tr(I + XᵀX/σ²)⁻¹: 0, 1.62808 and 2.85513 at σ² = 0, 0.25, 1 (d = C = 10).", "exact integral over Wishart eigenvalues", "4 standard errors of 40 000 prompts", agrees, source="theory"),
-        Claim("far", "One layer of linear attention, guess or not, is far from Bayes at C ≥ d.", "at least 1.5 times its loss", "C = 10, 20, 50, σ² = 0.25, 1; Bayes is 0 without noise", far, source="ours"),
+        Claim(
+            "formula", "The Bayes predictor leaves E tr(I + XᵀX/σ²)⁻¹: 0, 1.62808 and 2.85513 at σ² = 0, 0.25, 1 (d = C = 10).", "exact integral over Wishart eigenvalues",
+            "4 standard errors of 40 000 prompts, which must be below 5 %; 1e-6 without noise", agrees, source="theory", reason="errors are squares of Gaussians: 40 000 prompts give 1 %; the cap keeps noisier samples from passing",
+            counterexamples=(
+                counter("formula 10 % larger at σ² = 0.25", "table/bayes", times(1.1), noise=0.25), counter("sampled 0.01 without noise", "table/sampled", plus(0.01), noise=0.0),
+                counter("batches that scatter by 30 %", "table/sampled", lambda a: a * (1 + 0.3 * np.random.default_rng(0).normal(size=a.shape)), noise=1.0), a_nan("table/sampled", noise=1.0, batch=0),
+            ),
+        ),
+        Claim(
+            "far", "One layer of linear attention, even with its own guess, is far from Bayes at C ≥ d.", "trained yq-LSA loses at least 1.5 times as much as the Bayes predictor on the same prompts", "C = 10, 20, 50, σ² = 0.25, 1, every seed", far, source="ours", before=False,
+            reason="'far' is half as much again; 40 000 prompts resolve 2 %",
+            counterexamples=(Counterexample("yq-LSA within 40 % of Bayes at C = 10, σ² = 1", _close_to_bayes), counter("a Bayes predictor that loses 20 times as much at C = 50", "trained/bayes", times(20.0), context=50, noise=0.25), a_nan("trained/yq", noise=1.0, context=20, seed=0)),
+        ),
     ),
-    setup="d = 10, ‖w*‖ = 3; closed forms over C, and the Bayes predictor run on 40 000 fresh prompts at C = 10",
-    cost="30 s on 2 cores",
+    choices=(
+        Choice("far", "the formula of yq-LSA over the formula of Bayes; trained yq-LSA over the Bayes predictor, on sampled prompts", "reproduced whatever was sampled, as no data entered", "trained and sampled; the line of 1.5 is kept from before, when the formulas' least ratio, 1.91, was known"),
+    ),
+    setup="d = 10, ‖w*‖ = 3; closed forms over C, the Bayes predictor run on 40 000 fresh prompts at C = 10; yq-LSA trained on the exact loss at C = 10, 20, 50 and σ² = 0.25, 1, every seed, and the Bayes predictor, on the same 40 000 prompts",
+    cost="1 minute on 2 cores",
 )  # fmt: skip

@@ -1,27 +1,36 @@
 """Beyond the paper: exact gradient flow of yq-LSA from small weights. What comes first, the guess or the step?
 
-While the head is small, w_q relaxes as w*(1 − e^{−t/τ}), and the head grows at the rate s(w_q), the largest singular
-value of E[G_ab (w − w_q)_j] taken as a map of (b, j) to a. At w* = 0 this is √d; with a prior mean the labels' energy
-drives the head at about m(m²+d+2) until the guess has taken over. So a small mean is guessed first, and a large one is
-first carried by the head.
+While the head is small, w_q relaxes as w*(1 − e^{−t/τ}) without a plateau, and the head leaves its saddle as in
+zhang2025: a plateau at the loss d of the guess alone, whose length grows with ln(1/init), and one drop. A large prior
+mean drives the head through the labels' energy, so that it carries the mean before the guess does.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.optimize import brentq
+import xarray as xr
 
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
-from ...theory.xie2025 import Law, gd_step, gram_moments
-from ..base import Claim, Data, Figure, Outcome, judge_seeds, judge_true
+from ...theory.xie2025 import Law, LSAWeights, gd_step, head_growth_rate, takeover_norm
+from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
+from ..judging import judge_groups, judge_seeds
 from ..lab import Lab
-from .setup import COLORS, CONTEXT, DIM, YQ, paper_task, prior_mean
+from .examples import SEEDS, a_nan, changed, counter, plus, times
+from .judges import cells_of, judge_cells
+from .setup import COLORS, CONTEXT, DIM, STEP_LOSS, YQ, paper_task, prior_mean
 
-SWEEPS = {1e-3: (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0), 1e-6: (0.3, 0.7, 1.0, 2.0)}
+SWEEPS = {1e-3: (0.2, 0.5, 1.0, 2.0, 4.0), 1e-6: (0.3, 1.0, 2.0, 4.0), 1e-9: (0.3,)}
+POINTS = tuple((scale, norm) for scale, norms in SWEEPS.items() for norm in norms)
 END, STEPS = 24.0, 2560  # time in τ, and points at which the flow is read
 SMALL, LARGE = 0.2, 2.0
+QUIET = 0.3  # a norm below both turns
+TURNING, BRACKET, HALVINGS = (1e-3, 1e-6), (0.3, 3.0), 7  # the turn is bracketed to 1.8 %
+CLOCK = np.arange(STEPS + 1) * END / STEPS
 
 
 def recipe(norm: float, scale: float, seed: int) -> Recipe:
@@ -38,85 +47,111 @@ def recipe(norm: float, scale: float, seed: int) -> Recipe:
 
 
 def collect(lab: Lab) -> Data:
-    points = [(scale, norm) for scale, norms in SWEEPS.items() for norm in norms]
-    traces = lab.run([recipe(norm, scale, seed) for scale, norm in points for seed in lab.seeds])
+    traces = lab.run([recipe(norm, scale, seed) for scale, norm in POINTS for seed in lab.seeds])
     count = lab.num_seeds
-    return {key(*point): traces[i * count : (i + 1) * count] for i, point in enumerate(points)}
+    flows = {key(*point): readings(traces[i * count : (i + 1) * count], point[1]) for i, point in enumerate(POINTS)}
+    turns = xr.DataArray(
+        np.stack([bracket_turn(lab, scale) for scale in TURNING]),
+        dims=("init", "seed", "side"),
+        coords={"init": list(TURNING), "side": ["guess first", "head first"]},
+    )
+    return {**flows, "turns": turns}
+
+
+def bracket_turn(lab: Lab, scale: float) -> np.ndarray:
+    """(seed, [norm at which the guess is first, norm at which the head is]), by halving on the logarithm."""
+    low, high = (np.full(lab.num_seeds, end) for end in BRACKET)
+    for _ in range(HALVINGS):
+        middle = np.sqrt(low * high)
+        traces = lab.run([recipe(float(norm), scale, seed) for norm, seed in zip(middle, lab.seeds, strict=True)])
+        halves = [half_times(readings([trace], norm))[0] for trace, norm in zip(traces, middle, strict=True)]
+        first = np.array([guess < step for guess, step in halves])
+        low, high = np.where(first, middle, low), np.where(first, high, middle)
+    return np.column_stack([low, high])
 
 
 def key(scale: float, norm: float) -> str:
     return f"init {scale:g}, m = {norm:g}"
 
 
-def progress(trace: Trace, norm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times, the share of w* in the guess, and the step size as a share of η*."""
-    data = trace.data
-    times = data["record"].values * END / STEPS
-    guess, p, q = data["weight_guess"].values, data["weight_p"].values[:, 0], data["weight_q"].values[:, 0]
-    mean = np.array(prior_mean(norm))
-    lifted = p[:, -1, None, None] * (q[:, :DIM, :DIM] + q[:, :DIM, -1:] * guess[:, None, :])
-    law = Law.isotropic(DIM, CONTEXT, norm)
-    step = np.trace(lifted, axis1=1, axis2=2) / DIM / gd_step(law, law.mean).step
-    return times, guess @ mean / norm**2, step
-
-
-def half_time(times: np.ndarray, share: np.ndarray) -> float:
-    """When the share first passes one half, interpolated."""
-    after = int(np.argmax(share >= 0.5))
-    if share[after] < 0.5 or after == 0:
-        return float("nan")
-    before, at = share[after - 1], share[after]
-    return float(times[after - 1] + (0.5 - before) / (at - before) * (times[after] - times[after - 1]))
-
-
-def half_times(data: Data, scale: float) -> np.ndarray:
-    """(norm, seed, [guess, step])"""
+def readings(traces: Sequence[Trace], norm: float) -> xr.Dataset:
+    """Over (seed, time): the share of w* in the guess, the step size as a share of η*, and the loss."""
     rows = []
-    for norm in SWEEPS[scale]:
-        paths = [progress(trace, norm) for trace in data[key(scale, norm)]]
-        rows.append([(half_time(t, guess), half_time(t, step)) for t, guess, step in paths])
-    return np.array(rows)
+    mean, law = np.array(prior_mean(norm)), Law.isotropic(DIM, CONTEXT, norm)
+    for trace in traces:
+        data = trace.data
+        times = data["record"].values * END / STEPS
+        guess, p, q = data["weight_guess"].values, data["weight_p"].values[:, 0], data["weight_q"].values[:, 0]
+        lifted = p[:, -1, None, None] * (q[:, :DIM, :DIM] + q[:, :DIM, -1:] * guess[:, None, :])
+        step = np.trace(lifted, axis1=1, axis2=2) / DIM / gd_step(law, law.mean).step
+        loss = np.interp(CLOCK, CLOCK[: len(trace.loss)], trace.loss.values)
+        rows.append([np.interp(CLOCK, times, guess @ mean / norm**2), np.interp(CLOCK, times, step), loss])
+    return _dataset(np.array(rows))
 
 
-def growth_rate(norm: float, share: float) -> float:
-    """s: how fast a small head grows while the guess holds this share of w* (in 1/τ)."""
-    law = Law.isotropic(DIM, CONTEXT, norm)
-    moments = gram_moments(law)
-    driving = moments.cross[1:] - np.outer(moments.second[0, 1:], share * law.mean)  # E[G_ab (w − w_q)_j], a ≤ b
-    full = np.zeros((DIM + 1, DIM + 1, DIM))
-    rows, cols = np.triu_indices(DIM + 1)
-    full[rows, cols] = full[cols, rows] = driving
-    lifted = np.concatenate([full, (full @ (share * law.mean))[..., None]], -1)  # Q acts on [x_q; w_q·x_q]
-    return float(np.linalg.norm(lifted.reshape(DIM + 1, -1), 2))
+def _dataset(rows: np.ndarray) -> xr.Dataset:
+    return xr.Dataset(
+        {name: (("seed", "time"), rows[:, i]) for i, name in enumerate(("guess", "step", "loss"))}, {"time": CLOCK}
+    )
 
 
-def growth(norm: float, time: float) -> float:
-    """∫ s dt up to a time, the guess relaxing freely: the logarithm of the head's growth."""
-    grid = np.linspace(0, time, 21)
-    return float(np.trapezoid([growth_rate(norm, 1 - np.exp(-t)) for t in grid], grid))
+def crossing(values: np.ndarray, line: float) -> float:
+    """When a curve on the clock first passes a line upwards, interpolated; NaN where it never does."""
+    after = int(np.argmax(values >= line))
+    if values[after] < line or after == 0:
+        return float("nan")
+    before, at = values[after - 1], values[after]
+    return float(CLOCK[after - 1] + (line - before) / (at - before) * (CLOCK[after] - CLOCK[after - 1]))
 
 
-def crossover(scale: float) -> float:
-    """The norm at which a head of this initial size has grown to order one by the time ln 2 of half the guess."""
-    return float(brentq(lambda norm: growth(norm, np.log(2)) - np.log(1 / scale), 0.01, 20.0))  # type: ignore[arg-type]
+def half_times(flow: xr.Dataset) -> np.ndarray:
+    """(seed, [guess, step]): when each has half of what it ends with."""
+    names = ("guess", "step")
+    return np.array([[crossing(flow[n].values[s], 0.5) for n in names] for s in range(flow.sizes["seed"])])
+
+
+@functools.lru_cache(maxsize=64)
+def predicted_turn(scale: float, seed: int) -> float:
+    """The norm at which head and guess draw, from the initial weights of a seed."""
+    model = YQ.initial(paper_task(1.0), Init(scale), seed, float)
+    weights = LSAWeights(np.asarray(model.p), np.asarray(model.q), np.asarray(model.guess_weights()))
+    return takeover_norm(weights, CONTEXT)
+
+
+def example() -> Data:
+    """Flows written by hand: an exponential guess, a logistic head whose time grows with ln(1/init)."""
+    found: dict[str, xr.Dataset | xr.DataArray] = {}
+    for scale, norm in POINTS:
+        late = np.log(1 / scale) / head_growth_rate(Law.isotropic(DIM, CONTEXT, norm), 1.0)
+        guess = np.log(2) if norm < (0.8 if scale > 1e-4 else 1.55) else 3.0
+        drop = 1 / (1 + np.exp(-6 * (CLOCK - late)))
+        loss = DIM - (DIM - STEP_LOSS) * drop + norm**2 * np.exp(-2 * CLOCK)
+        found[key(scale, norm)] = _dataset(np.array([[1 - 0.5 ** (CLOCK / guess), drop, loss]] * SEEDS))
+    turns = np.array(
+        [[[predicted_turn(s, seed) * 0.99, predicted_turn(s, seed) * 1.01] for seed in range(SEEDS)] for s in TURNING]
+    )
+    labels = {"init": list(TURNING), "side": ["guess first", "head first"]}
+    found["turns"] = xr.DataArray(turns, dims=("init", "seed", "side"), coords=labels)
+    return found
 
 
 def draw(data: Data):
     figure, axes = plt.subplots(1, 3, figsize=(13.5, 4.2))
-    clock = np.arange(STEPS) * END / STEPS
     for ax, norm in ((axes[0], SMALL), (axes[1], LARGE)):
-        for i, trace in enumerate(data[key(1e-3, norm)]):
-            times, guess, step = progress(trace, norm)
-            loss = trace.loss.values
-            ax.plot(times, guess, color=COLORS["yq"], label="guess: share of $w^*$" if i == 0 else None)
-            ax.plot(times, step, color=COLORS["heads"], label=r"step: $\hat\eta/\eta^*$" if i == 0 else None)
-            ax.plot(clock, loss / loss[0], color="0.6", lw=1.2, label="loss / initial loss" if i == 0 else None)
-        ax.plot(clock, 1 - np.exp(-clock), color="black", ls=":", lw=1.2, label=r"$1 - e^{-t/\tau}$")
+        flow = data[key(1e-3, norm)]
+        for i in range(flow.sizes["seed"]):
+            one, first = flow.isel(seed=i), i == 0
+            ax.plot(CLOCK, one["guess"], color=COLORS["yq"], label="guess: share of $w^*$" if first else None)
+            ax.plot(CLOCK, one["step"], color=COLORS["heads"], label=r"step: $\hat\eta/\eta^*$" if first else None)
+            ax.plot(
+                CLOCK, one["loss"] / one["loss"][0], color="0.6", lw=1.2, label="loss / initial loss" if first else None
+            )
+        ax.plot(CLOCK, 1 - np.exp(-CLOCK), color="black", ls=":", lw=1.2, label=r"$1 - e^{-t/\tau}$")
         ax.set(xlim=(0, 10), ylim=(-0.1, 1.35), xlabel=r"time $t/\tau$", title=rf"$\|w^*\|$ = {norm:g}")
     axes[0].legend(fontsize=9, loc="lower right")
     ax = axes[2]
     for scale, style in ((1e-3, "-"), (1e-6, "--")):
-        means = half_times(data, scale).mean(1)
+        means = np.array([half_times(data[key(scale, norm)]).mean(0) for norm in SWEEPS[scale]])
         for i, (color, name) in enumerate(((COLORS["yq"], "guess"), (COLORS["heads"], "step"))):
             ax.loglog(
                 SWEEPS[scale],
@@ -127,53 +162,86 @@ def draw(data: Data):
                 mfc="white",
                 label=f"{name}, init {scale:g}",
             )
-        ax.axvline(crossover(scale), color="0.5", ls=style, lw=1)
-    ax.annotate("predicted crossovers", (crossover(1e-6) * 1.08, 4.75), fontsize=9, color="0.4", va="center")
-    ax.set_xlim(0.09, 6)
+        turns = np.sqrt(data["turns"].sel(init=scale).prod("side")).values
+        ax.plot(turns, np.full(len(turns), 4.9), "|", color="black", ms=9)
+        ax.plot(
+            [predicted_turn(scale, seed) for seed in range(len(turns))],
+            np.full(len(turns), 5.5),
+            "|",
+            color="0.55",
+            ms=9,
+        )
+    ax.annotate("turns: predicted", (0.1, 5.5), fontsize=9, color="0.45", va="center")
+    ax.annotate("measured", (0.1, 4.85), fontsize=9, va="center")
+    ax.set(xlim=(0.09, 6), ylim=(0.6, 6.2), xlabel=r"norm of the prior mean $\|w^*\|$")
     ax.set_yticks((0.7, 1, 2, 3, 4), ("0.7", "1", "2", "3", "4"), minor=False)
     ax.set_yticks((), minor=True)
     ax.set_xticks((0.1, 0.3, 1, 3), ("0.1", "0.3", "1", "3"))
-    ax.set(
-        xlabel=r"norm of the prior mean $\|w^*\|$", ylabel=r"time of half the way $t/\tau$", title="which comes first"
-    )
-    ax.legend(fontsize=8)
+    ax.set(ylabel=r"time of half the way $t/\tau$", title="which comes first")
+    ax.legend(fontsize=8, loc="lower left")
     return figure
 
 
 def order(data: Data) -> Outcome:
-    """Guess before step well below the crossover, step before guess well above it."""
-    passed, rows = [], {}
-    for scale, norms in SWEEPS.items():
-        turn, times = crossover(scale), half_times(data, scale)
-        for norm, row in zip(norms, times, strict=True):
-            rows[key(scale, norm)] = [round(float(v), 3) for v in row.mean(0)]
-            if norm < turn / 1.5:
-                passed += list(row[:, 0] < row[:, 1])
-            elif norm > 1.5 * turn:
-                passed += list(row[:, 0] > row[:, 1])
-    measured = {"[guess, step] half times": rows, "predicted crossover": {f"{s:g}": crossover(s) for s in SWEEPS}}
-    return judge_seeds(passed, measured)
+    """The turn of every seed and initial scale against the one predicted from its initial weights."""
+    turns = np.sqrt(data["turns"].prod("side"))
+    predicted = xr.zeros_like(turns) + np.array(
+        [[predicted_turn(s, seed) for seed in range(turns.sizes["seed"])] for s in TURNING]
+    )
+    ratio = turns / predicted
+    told = {
+        f"init {s:g}": {"turn": turns.sel(init=s).values, "over predicted": ratio.sel(init=s).values} for s in TURNING
+    }
+    return judge_cells(np.abs(ratio - 1) < 0.05, told, finite=ratio)
+
+
+def plateau_of(loss: np.ndarray) -> tuple[float, int, float]:
+    """Height of the slowest point before the last drop, how many drops follow, and when the last is half done."""
+    speed = -np.gradient(loss, CLOCK)
+    peaks = (speed[1:-1] > speed[:-2]) & (speed[1:-1] >= speed[2:]) & (speed[1:-1] > 0.01 * speed.max())
+    if not peaks.any():
+        return float("nan"), 0, float("nan")
+    last = int(np.flatnonzero(peaks)[-1]) + 1
+    height = float(loss[np.argmin(speed[: last + 1])])
+    return height, int(peaks.sum()), crossing(-loss, -(height + loss[-1]) / 2)
+
+
+def plateau(data: Data) -> Outcome:
+    passed, told = {}, {}
+    for scale in (1e-6, 1e-9):
+        found = [plateau_of(loss) for loss in data[key(scale, QUIET)]["loss"].values]
+        passed[scale] = [abs(height / DIM - 1) < 1e-3 and drops == 1 for height, drops, _ in found]
+        told[f"init {scale:g}"] = {
+            "heights": [height for height, _, _ in found],
+            "drops": [drops for _, drops, _ in found],
+        }
+    return judge_groups(passed, told)
+
+
+def wait(data: Data) -> Outcome:
+    times = [[plateau_of(loss)[2] for loss in data[key(scale, QUIET)]["loss"].values] for scale in (1e-6, 1e-9)]
+    grown = (
+        np.diff(np.array(times), axis=0)[0] * head_growth_rate(Law.isotropic(DIM, CONTEXT, QUIET), 1.0) / np.log(1e3)
+    )
+    return judge_seeds(list(np.abs(grown - 1) < 0.01), {"longer plateau · rate / ln 1000": grown})
 
 
 def free_guess(data: Data) -> Outcome:
     """Before the head has grown the guess relaxes by itself: its share of w* at t = τ/2 is 1 − e^{−1/2}."""
-    shares = []
-    for trace in data[key(1e-6, 0.3)]:
-        times, guess, _ = progress(trace, 0.3)
-        shares.append(float(np.interp(0.5, times, guess)))
-    off = np.array(shares) / (1 - np.exp(-0.5)) - 1
-    return judge_seeds(list(np.abs(off) < 0.01), {"share over 1 − e^(−1/2)": 1 + off})
+    flow = data[key(1e-6, QUIET)]
+    share = np.array([np.interp(0.5, CLOCK, guess) for guess in flow["guess"].values]) / (1 - np.exp(-0.5))
+    return judge_seeds(list(np.abs(share - 1) < 0.01), {"share over 1 − e^(−1/2)": share})
 
 
 def ends_at_gd(data: Data) -> Outcome:
-    excess = [
-        float(t.final_loss) / (DIM * (DIM + 1) / (CONTEXT + DIM + 1)) - 1 for traces in data.values() for t in traces
-    ]
-    return judge_true(
-        min(excess) > -1e-9 and max(excess) < 0.01,
-        {"largest relative excess": max(excess)},
-        seeds=len(next(iter(data.values()))),
-    )
+    excess = {key(*point): data[key(*point)]["loss"].isel(time=-1) / STEP_LOSS - 1 for point in POINTS}
+    passed = {name: cells_of((value > -1e-9) & (value < 1e-3))["all"] for name, value in excess.items()}
+    return judge_groups(passed, {"largest relative excess": max(float(value.max()) for value in excess.values())})
+
+
+def _one_head(data: Data) -> Data:
+    """Flows of one group that end where one head without a guess would at ‖w*‖ = 0.2."""
+    return changed(data, f"{key(1e-3, SMALL)}/loss", plus(0.0019 * STEP_LOSS), time=CLOCK[-1])
 
 
 FIGURE = Figure(
@@ -181,11 +249,53 @@ FIGURE = Figure(
     title="gradient flow of yq-LSA: guess first or step first",
     collect=collect,
     draw=draw,
+    example=example,
     claims=(
-        Claim("order", "A small prior mean is guessed before the step is learned; a large one is first carried by the head, through the energy of the labels, and the guess takes over late. The turn is where the head's growth fills the time ln 2 of the guess.", "guess first below the crossover, step first above", "beyond a factor 1.5 of the predicted crossover, 80 % of runs", order, source="ours"),
-        Claim("free_guess", "The guess has no plateau: from zero it relaxes as 1 − e^{−t/τ} while the head is small (one exponential, unlike the head, which must leave a saddle).", "ratio 1", "1 % at t = τ/2, m = 0.3, init 1e-6", free_guess, source="ours"),
-        Claim("ends_at_gd", "Either way the flow ends at the gradient step from w*.", "loss 5.2381", "1 % after 24 τ", ends_at_gd, source="theory"),
+        Claim(
+            "order", "A small prior mean is guessed before the step is learned; a large one is first carried by the head, through the energy of the labels, and the guess takes over late. They draw where the head, followed to first order from its initial weights, carries half of w* at t = τ ln 2, when the free guess does.",
+            "the norm at which guess and step draw, for each seed", "5 %, for each initial scale (1e-3, 1e-6)", order, source="ours", before=False,
+            reason="the turn is bracketed to 1.8 %; first order is carried to a head that is no longer small; seeds differ by 10 % and more, and so do the predictions",
+            counterexamples=(
+                counter("turns 10 % higher for init 1e-3", "turns", times(1.1), init=1e-3), counter("turns 10 % lower for init 1e-6", "turns", times(0.9), init=1e-6),
+                Counterexample("turns of other seeds", lambda data: {**data, "turns": data["turns"].roll(seed=1)}), a_nan("turns", init=1e-3, seed=0),
+            ),
+        ),
+        Claim(
+            "plateau", "Below the turn the loss has one plateau, at the loss d of the guess alone, and one drop: zhang2025's picture of a head that leaves its saddle.", "height d = 10, one drop", "0.1 % (init 1e-6 and 1e-9, m = 0.3); the height is read where the loss moves slowest, without the theory's level", plateau, source="ours",
+            reason="the guess has 0.01 % of m² to go there; the initial loss is 0.9 % higher",
+            counterexamples=(
+                counter("plateau at the initial loss", f"{key(1e-9, QUIET)}/loss", plus(QUIET**2)), counter("two drops", f"{key(1e-6, QUIET)}/loss", lambda a: a + 2 / (1 + np.exp(6 * (a["time"] - 12)))),
+                a_nan(f"{key(1e-6, QUIET)}/loss", seed=0),
+            ),
+        ),
+        Claim(
+            "wait", "The plateau lasts longer by ln(1/init) over the growth rate s of a small head: the largest singular value of E[G_ab (w − w*)_j], √d at w* = 0.", "from init 1e-6 to 1e-9 longer by ln 1000 / s, s = 3.245 at m = 0.3", "1 % in every seed", wait, source="ours",
+            reason="√d instead of s is 2.6 % off; the guess still moves by e^(−2) when the shorter plateau begins",
+            counterexamples=(
+                Counterexample("plateaus 3 % shorter, as with another rate", lambda data: {**data, key(1e-9, QUIET): data[key(1e-9, QUIET)].isel(time=np.minimum(np.arange(STEPS + 1) * 1.018, STEPS).astype(int)).assign_coords(time=CLOCK)}),
+                a_nan(f"{key(1e-9, QUIET)}/loss", seed=0),
+            ),
+        ),
+        Claim(
+            "free_guess", "The guess has no plateau: from zero it relaxes as 1 − e^{−t/τ} while the head is small (one exponential, unlike the head, which must leave a saddle).", "ratio 1", "1 % at t = τ/2 in every seed, m = 0.3, init 1e-6", free_guess, source="ours",
+            reason="a head of size 1e-6 cannot be felt by then",
+            counterexamples=(counter("a guess that starts 0.01 τ late", f"{key(1e-6, QUIET)}/guess", lambda a: 1 - np.exp(-np.maximum(a["time"] - 0.01, 0)) + 0 * a), a_nan(f"{key(1e-6, QUIET)}/guess", seed=0)),
+        ),
+        Claim(
+            "ends_at_gd", "Either way the flow ends at the gradient step from w*.", "loss 5.2381", "0.1 % above after 24 τ, never below, every seed of every group", ends_at_gd, source="theory", before=False,
+            reason="one head without a guess is 0.19 % above at ‖w*‖ = 0.2, the smallest norm here",
+            counterexamples=(Counterexample("one group ends at one head without a guess", _one_head), a_nan(f"{key(1e-6, 2.0)}/loss", seed=1)),
+        ),
     ),
-    setup="yq-LSA, d = C = 10; τẆ = −½ ∂L/∂W on the exact loss (adaptive Dormand-Prince 8), all weights from N(0, init²), init 1e-3 and 1e-6; half the way: w_q·w* = ½‖w*‖², η̂ = ½η*",
+    choices=(
+        Choice(
+            "order", "guess first below a predicted crossover and step first above, points within a factor 1.5 left out, 60 runs pooled; the turn of every seed against its own prediction",
+            "reproduced whatever the crossover, from 0.4 to 2 times the predicted one (0.907 for init 1e-3, 1.583 for 1e-6); in a pilot on seeds 100 to 103 turns are 0.66, 0.83, 0.80, 0.74 and 1.51, 1.67, 1.61, 1.56: up to 38 % below the crossover of a head of exactly the initial size",
+            "the prediction from each seed's initial weights, which the pilot confirmed to 3.5 %",
+        ),
+        Choice("ends_at_gd", "1 % after 24 τ; 0.1 %", "4e-5 was the largest excess; at 1 % a flow stuck without its guess would have passed at ‖w*‖ ≤ 0.3", "0.1 %, and ‖w*‖ = 0.1 given up"),
+        Choice("wait", "init 1e-3 against 1e-6; 1e-6 against 1e-9", "pilot, seeds 100 and 101, m = 0.3: 5 % short with 1e-3, whose head grows while the guess still moves; 0.6 % with 1e-9", "1e-6 against 1e-9"),
+    ),
+    setup="yq-LSA, d = C = 10; τẆ = −½ ∂L/∂W on the exact loss (adaptive Dormand-Prince 8), all weights from N(0, init²), init 1e-3, 1e-6 and 1e-9; half the way: w_q·w* = ½‖w*‖², η̂ = ½η*; the turn of each seed found by halving ln m seven times",
     cost="2 minutes on 2 cores",
 )  # fmt: skip

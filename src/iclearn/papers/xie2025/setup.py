@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any
 
 import equinox as eqx
@@ -17,17 +18,23 @@ from jaxtyping import Array, Float
 from ...core.jax_settings import small_work
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
-from ...engines.simulate import simulate
-from ...models import LSA, LSATogether
+from ...engines.base import AbstractEngine
+from ...engines.loop import State, initial_state, take_step
+from ...engines.optimizers import Hyper
+from ...engines.quadratic import QuadraticEngine
+from ...engines.samples import step_key
+from ...models import LSA, LSAGroup, LSATogether
 from ...tasks import Covariance, LinearRegression
 from ...tasks.gram_moments import GramForm, gram_form
-from ...theory.xie2025 import Law
+from ...theory.xie2025 import Law, adam_floor
 from ..lab import Lab
+from .gradient_noise import gradient_deviations
 
 DIM = CONTEXT = 10
 NORMS = (0.0, 1.0, 3.0, 10.0)
 HEADS = (1, 2, 5, 10, 11, 20)
-STEPS = 5000
+STEPS, RATE, BATCH = 5000, 5e-4, 2048
+STEP_LOSS = DIM * (DIM + 1) / (CONTEXT + DIM + 1)  # one gradient step from w*
 YQ = LSA(1, "trainable")
 MEMBERS = (YQ, *(LSA(h) for h in HEADS))
 NAMES = ("yq", *HEADS)
@@ -60,61 +67,62 @@ def law_of(task: LinearRegression, seed: int = 0) -> Law:
     return Law(np.asarray(label.mean)[:, 0], task.context_len, inputs, np.asarray(label.covariance), task.noise)
 
 
-def online_recipe(norm: float, seed: int, members: Sequence[LSA] = MEMBERS, lr: float = 5e-4) -> Recipe:
+def gap_law(norm: Any, dim: int = DIM, context: int = CONTEXT) -> Any:
+    """2m²/(Cd+2): what multi-head LSA without a guess loses to one gradient step from w*."""
+    return 2 * np.square(norm) / (context * dim + 2)
+
+
+# --- the paper's training, on sampled prompts
+
+
+def online_recipe(
+    norm: float,
+    seed: int,
+    members: Sequence[LSA] = MEMBERS,
+    lr: float = RATE,
+    *,
+    batch_size: int = BATCH,
+    steps: int = STEPS,
+) -> Recipe:
     """The paper's training: Adam, 2048 fresh prompts a step, 5000 steps, weights from N(0, 0.1²)."""
+    records = max(51, 51 * steps // STEPS)
     return Recipe(
         task=paper_task(norm),
         model=LSATogether(tuple(members)),
         init=Init(0.1),
-        optimizer=Optimizer("adam", lr, batch_size=2048),
-        steps=STEPS,
+        optimizer=Optimizer("adam", lr, batch_size=batch_size),
+        steps=steps,
         engine="samples",
         seed=seed,
-        record=Record(weights=51, candidates=51),
+        record=Record(weights=records, candidates=records),
         dtype="float32",
     )
 
 
-def exact_twin(recipe: Recipe) -> Recipe:
-    """The same run on the exact loss: what is left of its distance to the optimum is not gradient noise."""
-    optimizer = Optimizer("adam", recipe.optimizer.lr)
+def exact_twin(recipe: Recipe, steps: int) -> Recipe:
+    """A sampled run again on the exact loss, from the same weights with the same Adam, for so many steps."""
     return recipe.replace(
-        optimizer=optimizer, engine="population", dtype="float64", record=Record(weights=11, candidates=11)
+        optimizer=Optimizer("adam", recipe.optimizer.lr), engine="population", dtype="float64", steps=steps
     )
 
 
 def online_runs(lab: Lab) -> dict[float, list[Trace]]:
     """The sampled runs of the paper, by ‖w*‖: all models of a run see the same prompts."""
-    recipes = [online_recipe(norm, seed) for norm in NORMS for seed in lab.seeds]
-    traces = lab.run(recipes)
+    traces = lab.run([online_recipe(norm, seed) for norm in NORMS for seed in lab.seeds])
     count = lab.num_seeds
     return {norm: traces[i * count : (i + 1) * count] for i, norm in enumerate(NORMS)}
 
 
-def member_losses(trace: Trace, record: int = -1) -> np.ndarray:
-    """The exact loss of every member at one record: nothing is sampled, so nothing but the seed varies."""
-    weights = {name: weight[None] for name, weight in trace.weights(record).items()}
-    return _losses_of(trace, weights)[0]
-
-
 def losses_over_training(trace: Trace) -> np.ndarray:
-    """The exact losses at every record: (record, member)."""
-    names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
-    return _losses_of(trace, {name.removeprefix("weight_"): trace.data[name].values for name in names})
-
-
-def _losses_of(trace: Trace, weights: dict[str, np.ndarray]) -> np.ndarray:
+    """The exact losses at every record: (record, member). Nothing is sampled, so nothing but the seed varies."""
     recipe = trace.recipe
     task, spec = recipe.task, recipe.model
     assert isinstance(task, LinearRegression)
     assert isinstance(spec, LSATogether)
-    return group_losses(task, spec, weights)
-
-
-def group_losses(task: LinearRegression, spec: LSATogether, weights: dict[str, np.ndarray]) -> np.ndarray:
-    """Exact losses (record, member) of weights with a leading axis of records."""
+    names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
+    weights = {name.removeprefix("weight_"): jnp.asarray(trace.data[name].values, float) for name in names}
     with small_work():
-        return np.asarray(_losses(_form(task), spec, {n: jnp.asarray(w, float) for n, w in weights.items()}))
+        return np.asarray(_losses(_form(task), spec, weights))
 
 
 @functools.lru_cache(maxsize=64)
@@ -131,62 +139,91 @@ def _losses(form: GramForm, spec: LSATogether, weights: dict[str, Array]) -> Flo
     return jax.lax.map(at, weights)
 
 
-def train_exactly(task: LinearRegression, members: Sequence[LSA], *, seed: int = 0) -> tuple[np.ndarray, Any]:
-    """Adam on the exact loss with falling learning rates, until nothing moves: final losses, and the weights."""
-    spec = LSATogether(tuple(members))
-    weights: dict[str, np.ndarray] | None = None
-    for lr, steps in STAGES:
-        recipe = Recipe(
-            task=task,
-            model=spec,
-            init=Init(0.1) if weights is None else Init.given(weights),
-            optimizer=Optimizer("adam", lr),
-            steps=steps,
-            seed=seed,
-            record=Record(weights=2, candidates=2),
-        )
-        weights = simulate(recipe, weights=weights).weights()
-    assert weights is not None
-    return group_losses(task, spec, {name: weight[None] for name, weight in weights.items()})[0], weights
+def rest_of(trace: Trace) -> dict[str, np.ndarray]:
+    """Where the members of a sampled run came to rest, each an array over members.
+
+    `loss` at the last step; `late` and `earlier`: means over the last and the third fifth of the steps;
+    `floor`: Adam's noise floor above the optimum (`adam_floor`), from the gradient noise at the last weights.
+    """
+    recipe = trace.recipe
+    task, spec, optimizer = recipe.task, recipe.model, recipe.optimizer
+    assert isinstance(task, LinearRegression)
+    assert isinstance(spec, LSATogether)
+    losses, progress = losses_over_training(trace), trace.data["record"].values / recipe.steps
+    sums = gradient_deviations(spec.rebuild(task.dim, trace.weights()), task)
+    return {
+        "loss": losses[-1],
+        "late": losses[progress > 0.8].mean(0),
+        "earlier": losses[(progress > 0.4) & (progress <= 0.6)].mean(0),
+        "floor": np.array([adam_floor(optimizer.lr, optimizer.batch_size or 1, total) for total in sums]),
+    }
+
+
+def rest_of_runs(axis: str, runs: Mapping[Any, Sequence[Trace]], names: Sequence[Any]) -> xr.Dataset:
+    """`rest_of` for runs by the value of an axis: variables over (axis, seed, member)."""
+    found = [[rest_of(trace) for trace in traces] for traces in runs.values()]
+    dims = (axis, "seed", "member")
+    tables = {name: (dims, np.stack([[row[name] for row in rows] for rows in found])) for name in found[0][0]}
+    return xr.Dataset(tables, {axis: list(runs), "member": np.array([str(name) for name in names], dtype=object)})
+
+
+def measured_rest(lab: Lab, runs: dict[float, list[Trace]]) -> xr.Dataset:
+    """`rest_of` for the paper's runs, stored: (norm, seed, member)."""
+    ids = [trace.run_id for traces in runs.values() for trace in traces]
+    return lab.dataset("measured", {"runs": ids, "rest": True}, lambda: rest_of_runs("norm", runs, NAMES))
+
+
+# --- exact training to convergence
+
+
+@eqx.filter_jit
+def _descend(engine: AbstractEngine, models: LSAGroup, hyper: Hyper, steps: Array) -> LSAGroup:
+    def one(model: LSAGroup) -> LSAGroup:
+        def step(_: Array, now: State) -> State:
+            return take_step(engine, hyper.transformation(), now, step_key(0))[0]
+
+        return jax.lax.fori_loop(0, steps, step, initial_state(model, hyper)).model  # type: ignore[return-value]
+
+    return jax.vmap(one)(models)
+
+
+def train_exactly(
+    task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None
+) -> tuple[Float[np.ndarray, " seed"], LSAGroup]:
+    """Adam on the exact loss with falling learning rates, all seeds side by side: final losses, and the models.
+
+    Args:
+        guess: w_q, kept fixed (None: as `member` says).
+    """
+    with small_work():
+        engine = QuadraticEngine(gram_form(task, 0, "float64"), ())
+        parts = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
+        models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+        if guess is not None:
+            models = eqx.tree_at(lambda m: m.guess, models, jnp.broadcast_to(jnp.asarray(guess), models.guess.shape))
+        for lr, steps in STAGES:
+            models = _descend(engine, models, Hyper.of(Optimizer("adam", lr), "float64"), jnp.asarray(steps))
+        form = _form(task)
+        return np.asarray(jax.vmap(lambda model: form(model.coefficients()))(models)), models
 
 
 def exact_losses(
-    lab: Lab, name: str, axis: str, tasks: dict[float, LinearRegression], members: Sequence[LSA]
+    lab: Lab, name: str, axis: str, tasks: Mapping[Any, LinearRegression], members: Sequence[LSA]
 ) -> xr.DataArray:
-    """Losses after exact training on each task, stored: (axis, member)."""
+    """Losses after exact training of each member on each task, stored: (axis, seed, member)."""
 
     def compute() -> xr.Dataset:
+        jobs = list(product(tasks.values(), members))
         with ThreadPoolExecutor(lab.workers) as pool:
-            table = np.stack(list(pool.map(lambda task: train_exactly(task, members)[0], tasks.values())))
-        return xr.Dataset({"loss": ((axis, "member"), table)}, {axis: list(tasks)})
+            found = list(pool.map(lambda job: train_exactly(job[0], job[1], lab.seeds)[0], jobs))
+        table = np.array(found).reshape(len(tasks), len(members), lab.num_seeds).transpose(0, 2, 1)
+        return xr.Dataset({"loss": ((axis, "seed", "member"), table)}, {axis: list(tasks)})
 
     parameters = {
         "tasks": [task.to_dict() for task in tasks.values()],
         "members": [member.to_dict() for member in members],
         "stages": STAGES,
+        "seeds": lab.num_seeds,
         axis: list(tasks),
     }
     return lab.dataset(name, parameters, compute)["loss"]
-
-
-def standard_error(values: np.ndarray, axis: int = 0) -> np.ndarray:
-    return np.std(values, axis=axis, ddof=1) / np.sqrt(np.shape(values)[axis])
-
-
-def gap_law(norm: float | np.ndarray, dim: int = DIM, context: int = CONTEXT) -> Any:
-    """2m²/(Cd+2): what multi-head LSA without a guess loses to one gradient step from w*."""
-    return 2 * np.square(norm) / (context * dim + 2)
-
-
-def measured_losses(lab: Lab, runs: dict[float, list[Trace]]) -> xr.DataArray:
-    """Exact losses of the weights each sampled run ended with: (norm, seed, member)."""
-
-    def compute() -> xr.Dataset:
-        table = np.stack([[member_losses(trace) for trace in traces] for traces in runs.values()])
-        return xr.Dataset(
-            {"loss": (("norm", "seed", "member"), table)},
-            {"norm": list(runs), "member": np.array([str(name) for name in NAMES], dtype=object)},
-        )
-
-    ids = [trace.run_id for traces in runs.values() for trace in traces]
-    return lab.dataset("measured", {"runs": ids}, compute)["loss"]

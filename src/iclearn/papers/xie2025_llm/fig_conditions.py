@@ -7,12 +7,15 @@ import numpy as np
 
 from ...llm.conditions import condition
 from ...llm.metrics import bootstrap, partial
-from ..base import Claim, Data, Figure, Outcome
+from ..base import Choice, Claim, Data, Figure, Outcome
 from ..lab import Lab
+from .examples import answered, as_under, copied, example_answers, undefined, with_views
 from .setup import (
     COLORS,
+    EXCLUDES_ZERO,
+    RESAMPLED,
     SETUP,
-    View,
+    about_the_paper,
     answers,
     error_bars,
     gain,
@@ -28,7 +31,11 @@ CONDITIONS = ("none", "zero", "mean", "random", "trained", "query_only", "oracle
 def collect(lab: Lab) -> Data:
     shots = lab.options.shots if lab.options is not None else 10
     data = answers(lab, "conditions", CONDITIONS, (shots,))
-    return {"data": data, **{name: View(data, name) for name in CONDITIONS}}
+    return with_views(data, CONDITIONS)
+
+
+def example() -> Data:
+    return with_views(example_answers(CONDITIONS), CONDITIONS)
 
 
 def draw(data: Data):
@@ -62,7 +69,8 @@ def draw(data: Data):
 
 
 def helps(data: Data) -> Outcome:
-    return judge_gain(data["trained"].answer, data["none"].answer, data["none"].score)
+    outcome = judge_gain(data["trained"].answer, data["none"].answer, data["none"].score)
+    return about_the_paper(outcome, data["data"])
 
 
 def beats_guess(data: Data) -> Outcome:
@@ -98,13 +106,37 @@ FIGURE = Figure(
     title="answers with every kind of guess, and the guesses alone",
     collect=collect,
     draw=draw,
+    example=example,
     claims=(
-        Claim("helps", "A language model given a trained initial guess does better than without one.", "better on Pearson, Spearman and squared error", "95 % intervals of the paired gains exclude 0", helps),
-        Claim("beats_guess", "It also does better than the guess alone (otherwise copying part of a good guess is all there is to it).", "better on Pearson, Spearman and squared error", "95 % intervals of the paired gains exclude 0", beats_guess, holds=False),
-        Claim("content", "What the guess says is what helps, not that a number stands there: zero, the training mean and a random number do less.", "Pearson above each control", "95 % intervals of the paired gains exclude 0", content, source="ours"),
-        Claim("oracle", "A perfect guess helps more than a trained one.", "better on Pearson, Spearman and squared error", "95 % intervals of the paired gains exclude 0", oracle, source="ours"),
-        Claim("in_shots", "Guesses in the examples teach the model to use its own: a guess in the query alone does less.", "Pearson above query only", "95 % interval of the paired gain excludes 0", in_shots, source="ours", holds=False),
-        Claim("adds", "The answer knows something that its guess does not: it correlates with the score at fixed guess.", "partial correlation above 0", "95 % interval excludes 0", adds, source="ours", holds=False),
+        Claim(
+            "helps", "A language model given a trained initial guess does better than without one.", "better on Pearson, Spearman and squared error", EXCLUDES_ZERO, helps,
+            reason=f"the paper names no measure, so all three; {RESAMPLED}; only the paper's two models can contradict it",
+            counterexamples=(answered("answers as without a guess", as_under("none"), condition="trained"), undefined("trained")),
+        ),
+        Claim(
+            "beats_guess", "It also does better than the guess alone (otherwise copying part of a good guess is all there is to it).", "better on Pearson, Spearman and squared error", EXCLUDES_ZERO, beats_guess, source="ours", holds=False,
+            reason=RESAMPLED, counterexamples=(answered("the guess copied with an error of 0.3", copied("trained", error=0.3), condition="trained"), answered("the guess copied", copied("trained"), condition="trained"), undefined("trained")),
+        ),
+        Claim(
+            "content", "What the guess says is what helps, not that a number stands there: zero, the training mean and a random number do less.", "Pearson above each control", EXCLUDES_ZERO, content, source="ours",
+            reason=RESAMPLED, counterexamples=tuple(answered(f"answers as good with {name}", as_under("trained"), condition=name) for name in ("zero", "mean", "random")),
+        ),
+        Claim(
+            "oracle", "A perfect guess helps more than a trained one.", "better on Pearson, Spearman and squared error", EXCLUDES_ZERO, oracle, source="ours",
+            reason=RESAMPLED, counterexamples=(answered("answers as with the trained guess", as_under("trained"), condition="oracle"), undefined("oracle")),
+        ),
+        Claim(
+            "in_shots", "Guesses in the examples teach the model to use its own: a guess in the query alone does less.", "Pearson above query only", EXCLUDES_ZERO, in_shots, source="ours", holds=False,
+            reason=RESAMPLED, counterexamples=(answered("answers as with guesses in the examples", as_under("trained"), condition="query_only"),),
+        ),
+        Claim(
+            "adds", "The answer knows something that its guess does not: it correlates with the score at fixed guess.", "partial correlation above 0", "95 % interval excludes 0", adds, source="ours", holds=False,
+            reason=RESAMPLED, counterexamples=(answered("the guess copied with an error of 0.3", copied("trained", error=0.3), condition="trained"), undefined("trained")),
+        ),
+    ),
+    choices=(
+        Choice("whose statement beats_guess is", "paper; ours", "contradicted by a model of 135 million weights (Pearson −0.23, squared error −0.80)", "ours: the paper compares with no guess only"),
+        Choice("claims marked as not expected to hold", "all expected; beats_guess, in_shots, adds not", "SmolLM2-135M: contradicted, reproduced, inconclusive", "marked with these answers in view: they are questions about a model, not statements of the paper"),
     ),
     setup=SETUP + "\nconditions: no guess; zero; training mean; uniform random; trained; trained, in the query only; the true score (oracle)",
     cost="300 pairs: about 15 s on an H200, 10 s a prompt on one core",

@@ -30,17 +30,20 @@ _MODULES = (
 
 NOTES = (
     "With finitely many prompts the zero blocks of full attention move, and its curve leaves that of the two-layer "
-    "network: little in the drop time and the final loss, visibly during the drop (fig1, full_difference). "
+    "network: little in the drop time and the final loss, visibly during the drop; by perturbation theory the "
+    "difference falls as 1/P (fig1, full_difference and decay). "
     "The saddles M_m of rank-one attention have no direction of descent of second order, all other fixed points have "
     "one; with rank R this is so exactly at m a multiple of R. Saddles of the first kind are left by cubic growth, in a "
     "time like 1/init, the others exponentially, in a time like ln(1/init): these are the conspicuous and the brief "
     "plateaus (fig_landscape, fig4, fig11). "
     "Which head learns which eigenvector, and when, follows from the initial weights alone: each small head blows up at a "
-    "finite time that one integral gives (fig3b, stacked). "
+    "finite time that one integral gives, and each pair of a grown head by a logarithm (fig3b, fig4, fig11, stacked). "
     "Plateaus at multiples of R are long as a rule, not without exception: two heads that start almost alike leave one "
-    "after the other, and the plateau between them is brief (fig4, durations). "
-    "10001 steps do not show all four drops of figure 3 in every run, and 20001 not the eight of figure 4: such runs are "
-    "unfinished, not converged. "
+    "after the other, and the plateau between them is brief (fig4). "
+    "The public code has had four initializations of separate attention. The published Figure 3 was made with the first "
+    "(entries: every entry of size init), which makes its four drops in 10001 steps; the README's commands belong to a "
+    "later one (per_head), with which most runs are unfinished after these steps (fig3a, fig4, per_head_slower). Our "
+    "earlier note, that the paper's steps do not show all drops, came from judging with the later one and is withdrawn. "
     "The newest public initialization makes the README's figure 4 command stay on its first plateau (stacked)."
 )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ...core.trace import Trace
 from ...probes.conserved import conserved, drift
-from ..base import Claim, Data, Figure, Outcome, judge_close
+from ..base import Claim, Counterexample, Data, Figure
+from ..judging import Outcome, judge_close
 from ..lab import Lab
+from .examples import NAN_WEIGHTS, changed_weights, merged_run, separate_run
 from .setup import merged_recipe, public_task, separate_recipe
 
 HALVINGS = (1, 2, 4, 8)
@@ -70,19 +73,58 @@ def linear(family: str):
     return judge
 
 
+def drifting(size: float):
+    """Values that grow by a part `size` over the run, which no conservation law allows."""
+
+    def grown(name: str, array: np.ndarray) -> np.ndarray:
+        share = np.linspace(0, 1, len(array)).reshape(-1, *[1] * (array.ndim - 1))
+        return array * (1 + size * share) if name == "value" else array
+
+    return changed_weights(grown)
+
+
+def example() -> Data:
+    """Balanced weights with values that drift in proportion to the step."""
+
+    def halved(run: Trace) -> dict[int, list[Trace]]:
+        return {part: [drifting(1e-3 / part)(run)] for part in HALVINGS}
+
+    return {"merged": halved(merged_run(0)), "separate": halved(separate_run(0))}
+
+
+def spoiled_laws(family: str) -> tuple[Counterexample, ...]:
+    def constant(data: Data) -> Data:
+        return {**data, family: {part: [drifting(1e-2)(t) for t in ts] for part, ts in data[family].items()}}
+
+    def quadratic(data: Data) -> Data:
+        found = {part: [drifting(0.1 / part**2)(t) for t in ts] for part, ts in data[family].items()}
+        return {**data, family: found}
+
+    return (
+        Counterexample("a drift that does not depend on the step: no conservation law", constant),
+        Counterexample("a drift quadratic in the step", quadratic),
+        NAN_WEIGHTS,
+    )
+
+
 FIGURE = Figure(
     id="fig10",
     title="conservation laws",
     collect=collect,
     draw=draw,
+    example=example,
     claims=(
         Claim(
             "merged", "Merged attention conserves w₂w₂ᵀ − W₁W₁ᵀ under gradient flow: the drift along gradient descent is linear in the step.",
-            "slope 1", "0.1: higher orders of the step at the largest", linear("merged"), source="theory",
+            "slope 1", "0.1", linear("merged"), source="theory",
+            reason="higher orders of the step at the largest of four, eight times the smallest",
+            counterexamples=spoiled_laws("merged"),
         ),
         Claim(
             "separate", "Separate attention conserves v² − Σ‖k_r‖² and ‖k_r‖² − ‖q_r‖² of every head: the drift is linear in the step.",
-            "slope 1", "0.1: higher orders of the step at the largest", linear("separate"), source="theory",
+            "slope 1", "0.1", linear("separate"), source="theory",
+            reason="higher orders of the step at the largest of four, eight times the smallest",
+            counterexamples=spoiled_laws("separate"),
         ),
     ),
     setup="D=4, N=31, P=∞; merged H=8 init 1e-2 lr 2e-3·{1, ½, ¼, ⅛} over the same time; separate H=5 R=2 init 0.1 lr 0.02·{1, ½, ¼, ⅛}; largest change of any entry",

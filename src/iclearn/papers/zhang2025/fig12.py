@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from ..base import Claim, Figure
-from .fig4 import DURATIONS, SETUP, collect_ranks, draw, gap_of_durations, rank_claims
+from ..base import Data, Figure
+from ..lab import Lab
+from .fig4 import draw
+from .ranks import CHOICES, SETUP, collect_ranks, example_ranks, rank_claims, shared_claims
 
 RANKS = (3, 5, 6, 7)
+
+
+def collect(lab: Lab) -> Data:
+    return collect_ranks(lab, RANKS, ("entries",))
+
+
+def example() -> Data:
+    return {"entries": example_ranks(RANKS)}
+
 
 FIGURE = Figure(
     id="fig12",
     title="rank R = 3, 5, 6, 7",
-    collect=collect_ranks(RANKS),
+    collect=collect,
     draw=draw,
-    claims=(
-        *rank_claims(RANKS),
-        Claim(
-            "durations", DURATIONS, "medians a factor 10 apart", "and the shortest tenth there above the longest tenth elsewhere", gap_of_durations, source="theory",
-        ),
-    ),
+    example=example,
+    claims=(*rank_claims(RANKS), *shared_claims()),
+    choices=CHOICES,
     setup=SETUP,
-    cost="50 s on 2 cores",
-)  # fmt: skip
+    cost="25 s on 2 cores",
+)

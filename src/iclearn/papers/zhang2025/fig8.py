@@ -11,7 +11,8 @@ from ...engines.simulate import simulate
 from ...models import Attention
 from ...tasks import Covariance, LinearRegression
 from ...theory.zhang2025 import drop_duration
-from ..base import Claim, Data, Figure, Outcome, judge_close
+from ..base import Claim, Counterexample, Data, Figure
+from ..judging import Outcome, judge_close
 from ..lab import Lab
 from .setup import CONTEXT, half_step
 
@@ -95,30 +96,54 @@ def slope(axis: str):
     """Least-squares slope of log time, with the other variable's own level taken out."""
 
     def judge(data: Data) -> Outcome:
-        logs = np.log(data["times"]["drop_time"]).mean("seed")
+        logs = np.log(data["times"]["drop_time"]).mean("seed", skipna=False)
         x = np.log(logs[axis])
         x = x - x.mean()
-        centered = logs - logs.mean(axis)
-        fitted = float((centered * x).sum() / ((x**2).sum() * (logs.size / len(x))))
+        centered = logs - logs.mean(axis, skipna=False)
+        fitted = float((centered * x).sum(skipna=False) / ((x**2).sum() * (logs.size / len(x))))
         expected = {"eigenvalue": -2.0, "scale": -1.0}[axis]
         return judge_close(fitted, expected, 0.03 * abs(expected), seeds=data["times"].sizes["seed"])
 
     return judge
 
 
+def example() -> Data:
+    """Times of (21) itself, for two seeds."""
+    times = [[[theory(e, s) * factor for factor in (0.99, 1.01)] for s in SCALES] for e in EIGENVALUES]
+    coordinates = {"eigenvalue": list(EIGENVALUES), "scale": list(SCALES)}
+    return {"times": xr.Dataset({"drop_time": (("eigenvalue", "scale", "seed"), np.array(times))}, coordinates)}
+
+
+def other_power(axis: str, power: float) -> Counterexample:
+    """Times that go as another power of one variable."""
+
+    def perturb(data: Data) -> Data:
+        table = data["times"]
+        return {"times": table.assign(drop_time=table["drop_time"] * table[axis] ** power)}
+
+    return Counterexample(f"a power of the {axis} different by {abs(power):g}", perturb)
+
+
+NAN = Counterexample("one time NaN", lambda data: {"times": data["times"].where(data["times"]["scale"] > SCALES[0])})
+
 FIGURE = Figure(
     id="fig8",
     title="plateau durations: τ/(λ² v₀)",
     collect=collect,
     draw=draw,
+    example=example,
     claims=(
         Claim(
             "slope_eigenvalue", "The plateau before an eigenvector is learned lasts ∝ λ⁻².", "slope −2",
-            "3 %: the drop itself adds a part of relative size v_0/v*", slope("eigenvalue"), source="theory",
+            "3 %", slope("eigenvalue"), source="theory",
+            reason="the drop itself adds a part of relative size v_0/v*",
+            counterexamples=(other_power("eigenvalue", -0.1), NAN),
         ),
         Claim(
             "slope_scale", "It lasts ∝ 1/v_0.", "slope −1",
-            "3 %: the drop itself adds a part of relative size v_0/v*", slope("scale"), source="theory",
+            "3 %", slope("scale"), source="theory",
+            reason="the drop itself adds a part of relative size v_0/v*",
+            counterexamples=(other_power("scale", -0.1), NAN),
         ),
     ),
     setup="""one head, D=3, Λ = diag(λ, 0.02, 0.02), P=∞, attention divided by N; v = scale, k, q = scale·e_1 + 0.3·scale·noise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from ...theory.zhang2025 import gain_of, saddle_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..lab import Lab
+
+Group = TypeVar("Group")
 
 CONTEXT = 31  # the public code's 32 tokens, less the query
 GAIN = gain_of("none", CONTEXT)  # its sum over tokens is not divided by N
@@ -96,10 +100,17 @@ def draw_levels(axes: Axes, heights: Sequence[float] | np.ndarray, *, names: boo
             )
 
 
-def within_standard_errors(values: Sequence[float], expected: float) -> float:
-    """How many standard errors the mean of these values is from what is expected."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values))
-    return float(abs(np.mean(values) - expected) / error)
+def run_groups(lab: Lab, plans: Mapping[Group, Sequence[Recipe]]) -> dict[Group, list[Trace]]:
+    """The traces of each group of recipes, in the order of its recipes.
+
+    The first recipes of all groups are run before the second ones, so that runs of one seed share their moments.
+    """
+    order = sorted(((i, group) for group, plan in plans.items() for i in range(len(plan))), key=lambda place: place[0])
+    traces = lab.run([plans[group][i] for i, group in order])
+    found: dict[Group, list[Trace]] = {group: [] for group in plans}
+    for (_, group), trace in zip(order, traces, strict=True):
+        found[group].append(trace)
+    return found
 
 
 def half_step(loss: np.ndarray) -> float:

@@ -1,32 +1,35 @@
-"""Closed forms of li2024: softmax regression, its shifts of weights, data and target, and their bounds."""
+"""The Closeness of In-Context Learning and Weight Shifting for Softmax Regression (Li, Song, Xia, Yu, Zhou).
 
+NeurIPS 2024, arXiv 2304.13276. Softmax regression, its shifts of weights, data and target, and their bounds.
+"""
+
+# isort: off
 from .bounds import (
     LARGEST_CURVATURE,
     ShiftReport,
+    StepInstance,
     TightInstance,
     data_shift_bound,
     data_shift_report,
     hessian_bound,
     log_paper_constant,
+    sharpest_curvature,
     spectral_norm,
     tight_instance,
+    tight_step,
     weight_shift_bound,
     weight_shift_report,
 )
 from .shifts import (
-    WeightShift,
-    data_for_weight_shift,
-    data_shift_target,
-    gd_shift_bound,
-    gd_weights,
-    weight_for_data_shift,
+    WeightShift, data_for_weight_shift, data_shift_target, gd_shift_bound, gd_weights, weight_for_data_shift,
     weight_shift_target,
-)
+)  # fmt: skip
 from .softmax_loss import gradient, hessian, logit_hessian, loss, prediction, softmax_jacobian
 
 __all__ = [
     "LARGEST_CURVATURE",
     "ShiftReport",
+    "StepInstance",
     "TightInstance",
     "WeightShift",
     "data_for_weight_shift",
@@ -42,9 +45,11 @@ __all__ = [
     "logit_hessian",
     "loss",
     "prediction",
+    "sharpest_curvature",
     "softmax_jacobian",
     "spectral_norm",
     "tight_instance",
+    "tight_step",
     "weight_for_data_shift",
     "weight_shift_bound",
     "weight_shift_report",

@@ -17,7 +17,12 @@ _MOST_EIGENVALUES = 200  # beyond, Laguerre polynomials leave the range of float
 
 
 class BayesLoss(NamedTuple):
-    """E tr(Λ Cov(w | context)); `standard_error` is 0 where the value is exact."""
+    """A loss with its standard error; see `bayes_loss`.
+
+    Args:
+        loss: E tr(Λ Cov(w | context)).
+        standard_error: 0 where the value is exact.
+    """
 
     loss: float
     standard_error: float
@@ -38,16 +43,21 @@ def _panel_quadrature(
 def wishart_expectation(
     function: Callable[[np.ndarray], np.ndarray], dim: int, num: int, smallest: float = 1.0
 ) -> float:
-    """E Σ_i f(λ_i) over the min(dim, num) non-zero eigenvalues of ZᵀZ, Z num × dim standard normals.
+    """E Σ_i f(λ_i) over the min(dim, num) non-zero eigenvalues of ZᵀZ, Z a (num, dim) matrix of standard normals.
 
-    The eigenvalues have density ∝ Π|λ_i − λ_j| Π λ_i^a e^{−λ_i/2}, a = (|num − dim| − 1)/2. By de Bruijn's
-    identity E Π(1 + t f(λ_i)) is a ratio of Pfaffians of A_ij = ∬ sgn(y − x) p_i(x) p_j(y) dμ(x) dμ(y), dμ
-    weighted by 1 + t f, so that E Σ f = ½ tr(A⁻¹ dA/dt) at t = 0, with a border of ∫ p_i dμ if the size is
-    odd. Laguerre p_i; λ = u² makes the weight smooth, and panels of Gauss-Legendre nodes integrate to
-    rounding error.
+    The eigenvalues have density ∝ Π|λ_i − λ_j| Π λ_i^a e^{−λ_i/2}, a = (|num − dim| − 1)/2. By de Bruijn's identity
+    E Π(1 + t f(λ_i)) is a ratio of Pfaffians of A_ij = ∬ sgn(y − x) p_i(x) p_j(y) dμ(x) dμ(y), dμ weighted by 1 + t f,
+    so that E Σ f = ½ tr(A⁻¹ dA/dt) at t = 0, with a border of ∫ p_i dμ if the size is odd. The p_i are Laguerre
+    polynomials; λ = u² makes the weight smooth, and panels of Gauss-Legendre nodes integrate to rounding error.
 
     Args:
+        function: f, for arrays of any shape.
+        dim: number of columns of Z.
+        num: number of rows of Z.
         smallest: a scale of λ at and above which f varies.
+
+    Returns:
+        The expectation.
 
     >>> round(wishart_expectation(lambda x: x, dim=3, num=5), 10)  # E tr ZᵀZ
     15.0
@@ -101,11 +111,19 @@ def _sampled(values: Float[np.ndarray, " dim"], context: int, noise: float, num:
 
 
 def bayes_loss(law: Law, num_samples: int | None = None, seed: int = 0) -> BayesLoss:
-    """Loss of the posterior mean: E tr(Λ (Σ⁻¹ + XᵀX/σ²)⁻¹), X the context's inputs, for every w*.
+    """Loss of the posterior mean, the best any predictor can do: E tr(Λ (Σ⁻¹ + XᵀX/σ²)⁻¹), for every w*.
 
-    Exact where Λ^½ΣΛ^½ = s·I: s·max(d − C, 0) without noise, and with noise an integral over the eigenvalues
-    of a Wishart matrix (up to 200 of them). Zero without noise at C ≥ d. Elsewhere a mean over contexts with
-    its standard error: `num_samples` of them, or as many as take seconds.
+    X are the inputs of the context. Exact where Λ^½ΣΛ^½ = s·I: s·max(d − C, 0) without noise, and with noise
+    `wishart_expectation` of σ²/(σ² + sλ), for up to 200 eigenvalues. Zero without noise at C ≥ d. Elsewhere a mean
+    over sampled contexts.
+
+    Args:
+        law: of the task.
+        num_samples: contexts to sample where there is no exact form (None: as many as take seconds).
+        seed: of the samples.
+
+    Returns:
+        The loss and its standard error.
 
     >>> round(bayes_loss(Law.isotropic(10, 10, noise=1.0)).loss, 3)
     2.855

@@ -1,8 +1,8 @@
 """The optimum of linear self-attention with too few heads: a search over one angle.
 
-OBSERVED, NOT PROVED (xie2025 spec, section 2): with Λ^½ΣΛ^½ ∝ I the best p_1 … p_H span [−κΔ; 1], taken in
-coordinates where the guess is zero, and H−1 directions orthogonal to Δ. What is exact is the loss for each
-span, which is a linear regression.
+Observed, not proved: with Λ^½ΣΛ^½ ∝ I the best p_1 … p_H span [−κΔ; 1], Δ = w* − w_q, taken in coordinates where the
+guess is zero, and H−1 directions orthogonal to Δ. No descent over spans from random starts has found a lower loss (the
+tests repeat some of them). What is exact is the loss for each span, which is a linear regression.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from .token_moments import GramMoments, gram_moments, regression_loss
 
 
 class HeadOptimum(NamedTuple):
-    """Least loss of `num_heads` heads; `kappa` of the best span if it was searched for, else None."""
+    """The least loss of a number of heads; see `best_loss`.
+
+    Args:
+        num_heads: H.
+        loss: the least loss.
+        kappa: κ of the best span [−κΔ; 1] if it was searched for, else None.
+    """
 
     num_heads: int
     loss: float
@@ -31,13 +37,22 @@ class HeadOptimum(NamedTuple):
 
 
 def span_loss(
-    law: Law | GramMoments,
-    span: Float[np.ndarray, "entry head"],
-    guess: Float[np.ndarray, " dim"] | None = None,
+    law: Law | GramMoments, span: Float[np.ndarray, "entry head"], guess: Float[np.ndarray, " dim"] | None = None
 ) -> float:
-    """Least loss over all Q_h when p_1 … p_H span the columns of `span`, by regression on exact moments.
+    """The least loss over all Q_h when p_1 … p_H span given directions, by regression on exact moments.
 
     For any Λ, Σ, noise and guess: features are (p_hᵀG)_b x_qj, in which the Q_h are linear.
+
+    Args:
+        law: of the task, or its `gram_moments`.
+        span: (dim + 1, head) a basis of the span as columns.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The loss.
+
+    >>> round(span_loss(Law(np.zeros(2), context_len=3), np.array([[0.0], [0.0], [1.0]])), 12)
+    1.0
     """
     moments = gram_moments(law) if isinstance(law, Law) else law
     size, num_heads = span.shape
@@ -50,13 +65,7 @@ def span_loss(
 
 
 def _angle_loss(
-    angle: Float[np.ndarray, " angle"],
-    num_heads: int,
-    dim: int,
-    context: int,
-    norm: float,
-    scale: float,
-    noise: float,
+    angle: Float[np.ndarray, " angle"], num_heads: int, dim: int, context: int, norm: float, scale: float, noise: float
 ) -> Float[np.ndarray, " angle"]:
     """Loss of the span p_1 = [sin θ e_1; cos θ], p_h = e_h; white inputs, Δ = norm·e_1, δ ~ N(0, scale·I).
 
@@ -90,11 +99,19 @@ def _angle_loss(
 
 
 def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None) -> HeadOptimum:
-    """Least loss of an LSA with `num_heads` heads and guess g = w_q·x_q (None: 0).
+    """The least loss of linear self-attention with a given number of heads and guess g = w_q·x_q.
 
-    With `minimal_heads` or more it is the closed form `optimum`. With fewer, the least loss over the angle of
-    the span described above: observed, not proved, to be the optimum; always an upper bound on it. Needs
-    Λ^½ΣΛ^½ ∝ I.
+    With `minimal_heads` or more it is the closed form `optimum`. With fewer, p_1 … p_H span [−κΔ; 1] and H−1 directions
+    orthogonal to Δ = w* − w_q, and κ is searched for; that this is the optimum is observed, not proved, and it is
+    always an upper bound. Fewer heads need Λ^½ΣΛ^½ ∝ I, else `MissingClosedForm` is raised.
+
+    Args:
+        law: of the task.
+        num_heads: H.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The loss, with κ if it was searched for.
 
     >>> round(best_loss(Law.isotropic(10, 10, 3), num_heads=2).loss, 6)
     6.263769
@@ -123,15 +140,14 @@ def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None) -> HeadO
 def _least(loss: Callable[[np.ndarray], np.ndarray], stretch: float) -> tuple[float, float]:
     """Least value of a function of an angle θ mod π, and θ, searched evenly in φ, tan θ = stretch·tan φ."""
 
-    def at(phi: Float[np.ndarray, " angle"] | float) -> np.ndarray:
+    def at(phi: Float[np.ndarray, " angle"]) -> Float[np.ndarray, " angle"]:
         return np.arctan2(stretch * np.sin(phi), np.cos(phi))
+
+    def one(phi: float) -> float:
+        return float(loss(at(np.array([phi])))[0])
 
     grid, spacing = np.linspace(-np.pi / 2, np.pi / 2, 1000, endpoint=False, retstep=True)
     middle = grid[np.argmin(loss(at(grid)))]
-    found = minimize_scalar(
-        lambda phi: float(loss(at(np.array([phi])))[0]),
-        bounds=(middle - spacing, middle + spacing),
-        method="bounded",
-        options={"xatol": 1e-12},
-    )
-    return float(found.fun), float(at(found.x))
+    near = (middle - spacing, middle + spacing)
+    found = minimize_scalar(one, bounds=near, method="bounded", options={"xatol": 1e-12})
+    return float(found.fun), float(at(np.array([found.x]))[0])

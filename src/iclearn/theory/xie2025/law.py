@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from ...core.errors import IclearnError
 
 Vector = Float[np.ndarray, " dim"]
-Matrix = Float[np.ndarray, "dim dim"]
 
 
 def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarray:
@@ -30,23 +29,23 @@ def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """x ~ N(0, Λ), w ~ N(w*, Σ), y = w·x + N(0, σ²) in the context, y_q = w·x_q (no noise) at the query.
+    """The distribution of prompts: x ~ N(0, Λ), w ~ N(w*, Σ), y = w·x + N(0, σ²), and y_q = w·x_q without noise.
 
     Args:
-        mean: w*, the prior mean.
+        mean: (dim) w*, the prior mean.
         context_len: C, the number of context pairs.
-        inputs: Λ (None: identity).
-        prior: Σ (None: identity).
+        inputs: (dim, dim) Λ (None: identity).
+        prior: (dim, dim) Σ (None: identity).
         noise: σ², the variance of the noise on context labels.
 
     >>> Law(np.array([3.0, 0.0]), context_len=5).dim
     2
     """
 
-    mean: Vector
+    mean: Any
     context_len: int
-    inputs: Matrix = None  # type: ignore[assignment]
-    prior: Matrix = None  # type: ignore[assignment]
+    inputs: Any = None
+    prior: Any = None
     noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -57,19 +56,16 @@ class Law:
             raise IclearnError(f"context_len must be at least 1, not {self.context_len}")
         if not 0 <= self.noise < np.inf:
             raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
-        self._set("mean", mean)
-        self._set("inputs", _positive_definite("the covariance of the inputs", self.inputs, mean.size))
-        self._set("prior", _positive_definite("the covariance of the prior", self.prior, mean.size))
-        self._set("noise", float(self.noise))
-
-    def _set(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-        object.__setattr__(self, name, value)
+        inputs = _positive_definite("the covariance of the inputs", self.inputs, mean.size)
+        prior = _positive_definite("the covariance of the prior", self.prior, mean.size)
+        for name, array in {"mean": mean, "inputs": inputs, "prior": prior}.items():
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "noise", float(self.noise))
 
     @staticmethod
     def isotropic(dim: int, context_len: int, prior_norm: float = 0.0, noise: float = 0.0) -> Law:
-        """Λ = Σ = I and w* = m·𝟏/√d, the setting of the paper's experiments."""
+        """Λ = Σ = I and w* = m·𝟏/√d, the setting of the paper's experiments; `prior_norm` is m = ‖w*‖."""
         if dim < 1:
             raise IclearnError(f"dim must be at least 1, not {dim}")
         if not 0 <= prior_norm < np.inf:
@@ -78,6 +74,7 @@ class Law:
 
     @property
     def dim(self) -> int:
+        """d, the dimension of the inputs."""
         return self.mean.size
 
     @property
@@ -86,17 +83,17 @@ class Law:
         return float(np.einsum("ij,ji->", self.inputs, self.prior))
 
     def guess(self, guess: ArrayLike | None) -> Vector:
-        """The weights w_q of the guess g = w_q·x_q; None is the classical guess 0."""
+        """The weights w_q (dim) of the guess g = w_q·x_q in the query's label slot; None is the classical guess 0."""
         weights = np.zeros(self.dim) if guess is None else np.array(guess, float)
         if weights.shape != (self.dim,):
             raise IclearnError(f"the guess has shape {weights.shape}; this task needs ({self.dim},)")
         return weights
 
-    def whitened(self, guess: ArrayLike | None = None) -> tuple[Vector, Matrix]:
-        """Λ^½ (w* − w_q) and Λ^½ Σ Λ^½: all that losses depend on, besides C and σ².
+    def whitened(self, guess: ArrayLike | None = None) -> tuple[Vector, Float[np.ndarray, "dim dim"]]:
+        """Λ^½ (w* − w_q) (dim) and Λ^½ Σ Λ^½ (dim, dim): all that losses depend on, besides C and σ².
 
-        Attention composed with an invertible linear map of the tokens [x; y] is attention again, so inputs
-        may be whitened and w* taken off the labels.
+        Attention composed with an invertible linear map of the tokens [x; y] is attention again, so inputs may be
+        whitened and w* taken off the labels.
         """
         values, vectors = np.linalg.eigh(self.inputs)
         root = (vectors * np.sqrt(values)) @ vectors.T

@@ -14,7 +14,15 @@ from .token_moments import GramMoments, gram_moments
 
 
 class LSAWeights(NamedTuple):
-    """ŷ = g + Σ_h p_hᵀ G Q_h [x_q; g], g = `guess`·x_q (xie2025)."""
+    """Weights of linear self-attention with H heads: ŷ = g + Σ_h p_hᵀ G Q_h [x_q; g], g = w_q·x_q; see `lsa_loss`.
+
+    G = (1/C) Σ_i [x_i; y_i][x_i; y_i]ᵀ is the Gram matrix of the context.
+
+    Args:
+        p: (head, dim + 1) p_h.
+        q: (head, dim + 1, dim + 1) Q_h.
+        guess: (dim) w_q.
+    """
 
     p: Float[np.ndarray, "head entry"]
     q: Float[np.ndarray, "head entry entry"]
@@ -30,9 +38,19 @@ def fold_symmetric(tensor: Float[np.ndarray, "a b *rest"]) -> Float[np.ndarray, 
 
 
 def lsa_coefficients(weights: LSAWeights) -> Float[np.ndarray, "entry dim"]:
-    """W with ŷ = uᵀ W x_q, u = [1; sym(G)]: heads act only through T = Σ_h p_h ⊗ Q_h.
+    """The matrix W with ŷ = uᵀ W x_q, u = [1; sym(G)]: heads act only through T = Σ_h p_h ⊗ Q_h.
 
     Flattened row by row, W is the coefficient vector of the features of `feature_moments`.
+
+    Args:
+        weights: of any number of heads.
+
+    Returns:
+        (entry, dim) W: a row for 1, and one for each entry a ≤ b of G row by row.
+
+    >>> one = LSAWeights(np.array([[0.0, 1.0]]), np.array([[[0.5, 0.0], [0.0, 0.0]]]), np.zeros(1))
+    >>> lsa_coefficients(one).ravel().tolist()  # ŷ = ½ G_xy x_q: a gradient step from 0
+    [0.0, 0.0, 0.5, 0.0]
     """
     p, q, guess = (np.asarray(a, float) for a in weights)
     dim = guess.size
@@ -46,9 +64,15 @@ def lsa_coefficients(weights: LSAWeights) -> Float[np.ndarray, "entry dim"]:
 
 
 def lsa_loss(law: Law | GramMoments, p: ArrayLike, q: ArrayLike, guess: ArrayLike | None = None) -> float:
-    """E(ŷ − y_q)² of an H-head LSA with guess g = w_q·x_q (None: 0), without sampling.
+    """E(ŷ − y_q)² of linear self-attention with H heads and guess g = w_q·x_q, from exact moments.
 
-    Pass `gram_moments(law)` instead of the law to spend the moments once for many weights.
+    Args:
+        law: of the task; or its `gram_moments`, to compute them once for many weights.
+        p, q: weights of the heads, see `LSAWeights`.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The loss.
 
     >>> law = Law(np.zeros(2), context_len=3)
     >>> step = np.diag([0.5, 0.5, 0.0])  # one gradient step from 0 of size C/(C+d+1) = 1/2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from .heads import best_loss
 from .law import Law
 from .optimum import optimum
 from .summary import summary
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 @dataclass(frozen=True)
@@ -77,16 +74,13 @@ class Xie2025(AbstractTheory):
         losses = self._losses(recipe)
         return Levels(np.array(list(losses.values())), tuple(losses), tuple(range(len(losses))))
 
-    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> xr.Dataset:
-        """``saddle_loss`` and its names over ``plateau``; xie2025 has no theory of the way there."""
+    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> Any:
+        """An `xarray.Dataset` of ``saddle_loss`` with its names over ``plateau``; xie2025 has no theory of the course
+        of training."""
         import xarray as xr
 
-        levels = self.levels(recipe)
-        return xr.Dataset(
-            {"saddle_loss": ("plateau", levels.heights)},
-            coords={"plateau": list(levels.names)},
-            attrs={"paper": self.name},
-        )
+        levels, attrs = self.levels(recipe), {"paper": self.name}
+        return xr.Dataset({"saddle_loss": ("plateau", levels.heights)}, {"plateau": list(levels.names)}, attrs)
 
     def summary(self, options: XieOptions) -> dict[str, Any]:
         return summary(options.dim, options.context, options.prior_norm, options.noise, options.heads or None)

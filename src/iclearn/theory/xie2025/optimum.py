@@ -1,14 +1,14 @@
-"""The best linear self-attention can do with enough heads: loss, function, weights, number of heads.
+"""The best linear self-attention can do with enough heads: loss, function, weights, number of heads (our derivation).
 
-Take w* off the labels (y' = y − w*·x; a linear map of tokens, so attention stays attention), and write
-δ = w − w*, Δ = w* − w_q. Flipping δ and the noise splits the target (δ + Δ)·x_q into two regressions:
+Take w* off the labels (y' = y − w*·x; a linear map of tokens, so attention stays attention), and write S for the sample
+covariance of the context's inputs, δ = w − w*, Δ = w* − w_q. The law does not change when δ and the noise change sign,
+which splits the regression of the target (δ + Δ)·x_q on sym(G') ⊗ x_q into two:
 
-* odd: δ from β' = (1/C) Σ y'_i x_i, whose best map is F = ΣΛR⁻¹, R = E[SΣS] + σ²Λ/C: a preconditioned
-  gradient step from w*, and a plain one with η* where Λ and Σ are multiples of I;
+* odd: δ from β' = (1/C) Σ y'_i x_i, whose best map is F = E[δβ'ᵀ] E[β'β'ᵀ]⁻¹ = ΣΛR⁻¹, R = E[SΣS] + σ²Λ/C: a
+  preconditioned gradient step from w*, and a plain one with η* where Λ and Σ are multiples of I;
 * even: the constant Δ from S and q' = (1/C) Σ y'², neither of which is constant. A share ρ of ‖Δ‖²_Λ stays.
 
-So L* = tr ΛΣ − tr(ΛFΛΣ) + ρ ΔᵀΛΔ. Without noise ρ = 2/(Cd+2) whatever Σ (xie2025 spec, section 2, where this
-is checked for Σ = I with noise and for any Λ, Σ without; the general case below is derived the same way).
+So L* = tr ΛΣ − tr(ΛFΛΣ) + ρ ΔᵀΛΔ. Without noise ρ = 2/(Cd+2) whatever Σ: see `constant_fit`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from .lsa_loss import LSAWeights, fold_symmetric
 
 
 class Optimum(NamedTuple):
-    """`loss` = `step_loss` (one preconditioned gradient step from w*) + `gap` (what a wrong guess adds)."""
+    """The least loss of linear self-attention and its two parts; see `optimum`.
+
+    Args:
+        loss: `step_loss` + `gap`.
+        step_loss: the loss of one preconditioned gradient step from w*.
+        gap: what a guess other than w*·x_q adds.
+    """
 
     loss: float
     step_loss: float
@@ -32,7 +38,13 @@ class Optimum(NamedTuple):
 
 
 class ConstantFit(NamedTuple):
-    """The even regression 1 ≈ τ tr(SΛ⁻¹) + κ (q' − tr SΣ): `trace` τ, `label` κ, `residual` ρ."""
+    """The even regression 1 ≈ τ tr(SΛ⁻¹) + κ (q' − tr SΣ); see `constant_fit`.
+
+    Args:
+        trace: τ.
+        label: κ.
+        residual: ρ, the mean square of what is left.
+    """
 
     trace: float
     label: float
@@ -42,8 +54,17 @@ class ConstantFit(NamedTuple):
 def constant_fit(law: Law) -> ConstantFit:
     """How well the number 1 is a linear function of G: what is left of a wrong guess, per unit of ΔᵀΛΔ.
 
-    ρ₀ = 2/(Cd+2) from tr(SΛ⁻¹) alone; q' − tr SΣ has mean σ² and second moment e, and helps only where there
-    is noise: ρ = ρ₀ − (σ²ρ₀)²/(e − σ⁴(1−ρ₀)).
+    tr(SΛ⁻¹) has mean d and second moment d² + 2d/C, so alone it leaves ρ₀ = 2/(Cd+2). q' − tr SΣ has mean σ² and
+    second moment e, and helps only where there is noise: ρ = ρ₀ − (σ²ρ₀)²/(e − σ⁴(1−ρ₀)).
+
+    Args:
+        law: of the task.
+
+    Returns:
+        τ, κ and ρ.
+
+    >>> round(constant_fit(Law.isotropic(dim=10, context_len=10)).residual, 6)  # 2/(Cd+2)
+    0.019608
     """
     dim, context, noise = law.dim, law.context_len, law.noise
     turned = law.inputs @ law.prior
@@ -57,9 +78,18 @@ def constant_fit(law: Law) -> ConstantFit:
 
 
 def step_matrix(law: Law) -> Float[np.ndarray, "dim dim"]:
-    """F = ΣΛR⁻¹, R = (1+1/C) ΛΣΛ + (tr ΛΣ + σ²) Λ/C: the best linear map from β' to w − w*.
+    """The best linear map from β' to w − w*: F = ΣΛR⁻¹, R = (1+1/C) ΛΣΛ + (tr ΛΣ + σ²) Λ/C.
 
     At Λ = Σ = I it is η*·I with η* = C/(C+d+1+σ²).
+
+    Args:
+        law: of the task.
+
+    Returns:
+        (dim, dim) F.
+
+    >>> step_matrix(Law.isotropic(dim=2, context_len=3)).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
     """
     inputs, prior, context = law.inputs, law.prior, law.context_len
     # R = Λ·[(1+1/C) ΣΛ + (tr ΛΣ + σ²)/C·I], so F = (ΣΛ)·[…]⁻¹·Λ⁻¹ is a function of ΣΛ, times Λ⁻¹
@@ -69,9 +99,17 @@ def step_matrix(law: Law) -> Float[np.ndarray, "dim dim"]:
 
 
 def optimum(law: Law, guess: ArrayLike | None = None) -> Optimum:
-    """Least loss over any number of heads with the fixed guess g = w_q·x_q (None: 0), in closed form.
+    """The least loss over any number of heads with a fixed guess g = w_q·x_q, in closed form.
 
-    At Λ = Σ = I without noise L* = d(d+1)/(C+d+1) + 2‖w*−w_q‖²/(Cd+2). It takes `minimal_heads` heads.
+    L* = tr ΛΣ − tr(ΛFΛΣ) + ρ ΔᵀΛΔ, with F of `step_matrix`, ρ of `constant_fit` and Δ = w* − w_q. At Λ = Σ = I without
+    noise L* = d(d+1)/(C+d+1) + 2‖w*−w_q‖²/(Cd+2). It takes `minimal_heads` heads.
+
+    Args:
+        law: of the task.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The loss and its two parts.
 
     >>> best = optimum(Law.isotropic(dim=10, context_len=10, prior_norm=3))
     >>> round(best.step_loss, 6), round(best.gap, 6), round(best.loss, 6)
@@ -109,6 +147,16 @@ def optimum_coefficients(law: Law, guess: ArrayLike | None = None) -> Float[np.n
     """The function that attains `optimum`, as W in ŷ = [1; sym(G)]ᵀ W x_q.
 
     At Λ = Σ = I without noise it predicts with the weights w_q + C/(Cd+2) tr(S)(w*−w_q) + η* S(w−w*).
+
+    Args:
+        law: of the task.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        (entry, dim) W.
+
+    >>> optimum_coefficients(Law(np.zeros(1), context_len=3)).ravel().round(12).tolist()  # 3/5 G_xy
+    [0.0, 0.0, 0.6, 0.0]
     """
     twist = _untwist(law)
     forms = np.einsum("ca,jce,eb->abj", twist, _forms(law, guess), twist)
@@ -133,11 +181,18 @@ def _blind_direction(law: Law, guess: ArrayLike | None) -> Float[np.ndarray, " e
 def minimal_heads(law: Law, guess: ArrayLike | None = None) -> int:
     """The least number of heads that attains `optimum`: 1 if w_q = w*, else d, or d+1 with strong noise.
 
-    H heads compute Σ_h sym(p_h r_hjᵀ) for each j; such matrices vanish on V = {p_1 … p_H}^⊥, and every family
-    that does is of this form. So the optimum's A_j = [[Δ_j X, ½F_j], [½F_j, κΔ_j]] need a common isotropic
-    subspace of dimension d+1−H. X = τΛ⁻¹ − κΣ is positive definite, so a plane, which meets {v_y = 0}, never
-    is one if Δ ≠ 0: H ≥ d. A line is one iff 4κ (F⁻¹Δ)ᵀX(F⁻¹Δ) ≤ 1: always without noise (κ = 0), and with
-    noise unless ‖Δ‖ is large.
+    H heads compute Σ_h sym(p_h r_hjᵀ) for each j; such matrices vanish on V = {p_1 … p_H}^⊥, and every family that does
+    is of this form. So the optimum's A_j = [[Δ_j X, ½F_j], [½F_j, κΔ_j]] need a common isotropic subspace of dimension
+    d+1−H. X = τΛ⁻¹ − κΣ is positive definite, so a plane, which meets {v_y = 0}, never is one if Δ ≠ 0: H ≥ d. A line
+    is one iff 4κ (F⁻¹Δ)ᵀX(F⁻¹Δ) ≤ 1: always without noise (κ = 0), and with noise unless ‖Δ‖ is large. The paper shows
+    that d+1 heads suffice.
+
+    Args:
+        law: of the task.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The number of heads.
 
     >>> [minimal_heads(Law.isotropic(10, 10, m, noise)) for m, noise in [(0, 0), (3, 0), (3, 1), (40, 1)]]
     [1, 10, 10, 11]
@@ -148,19 +203,27 @@ def minimal_heads(law: Law, guess: ArrayLike | None = None) -> int:
 
 
 def optimal_weights(law: Law, guess: ArrayLike | None = None) -> LSAWeights:
-    """Weights of `minimal_heads` heads that attain `optimum`; one representative of each gauge orbit.
+    """Weights of `minimal_heads` heads that attain `optimum`; one of the many that compute the same function.
 
-    With the guess w_q = w* it is one head, p = [−w*; 1], Q [I; w*ᵀ] = [Fᵀ; 0]: the gradient step from w*.
-    With another and no noise it is d heads that read the inputs only, p_h = [e_h; 0] (up to sign).
+    With the guess w_q = w* it is one head, p = [−w*; 1], Q [I; w*ᵀ] = [Fᵀ; 0]: the gradient step from w*. With another
+    and no noise it is d heads that read the inputs only, p_h = [e_h; 0] (up to sign).
+
+    Args:
+        law: of the task.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The weights.
+
+    >>> optimal_weights(Law.isotropic(dim=3, context_len=4, prior_norm=1.0)).p.shape
+    (3, 4)
     """
     dim, weights = law.dim, law.guess(guess)
+    span = np.eye(dim + 1)
     if not np.any(law.mean - weights):
-        span = np.eye(dim + 1)[:, -1:]
-    else:
-        blind = _blind_direction(law, guess)
-        span = np.eye(dim + 1)
-        if blind is not None:
-            span = np.linalg.qr(np.column_stack([blind, span]))[0][:, 1:]
+        span = span[:, -1:]
+    elif (blind := _blind_direction(law, guess)) is not None:
+        span = np.linalg.qr(np.column_stack([blind, span]))[0][:, 1:]
     # Σ_h p_h r_hᵀ = Π A (2 − Π) has the symmetric part A if A vanishes beside the span that Π projects on
     reach = 2 * np.eye(dim + 1) - span @ span.T
     twist = _untwist(law)
@@ -173,11 +236,31 @@ def optimal_weights(law: Law, guess: ArrayLike | None = None) -> LSAWeights:
 def yq_optimum(law: Law) -> LSAWeights:
     """The global optimum of yq-LSA (one head, trainable guess w_q): one gradient step from w*, exactly.
 
-    For every w_q the loss is at least step_loss + ρ‖w*−w_q‖²_Λ with ρ > 0, so w_q = w* and the function is
-    unique; weights are so up to p → cp, Q → Q/c and Q → Q + r[−w*; 1]ᵀ. Its loss is
-    ``optimum(law).step_loss``.
+    For every w_q the loss is at least step_loss + ρ‖w*−w_q‖²_Λ with ρ > 0, so w_q = w* and the function is unique;
+    weights are so up to p → cp, Q → Q/c and Q → Q + r[−w*; 1]ᵀ. Its loss is ``optimum(law).step_loss``.
+
+    Args:
+        law: of the task.
+
+    Returns:
+        The weights.
 
     >>> yq_optimum(Law(np.array([2.0]), context_len=3)).p
     array([[-2.,  1.]])
     """
     return optimal_weights(law, law.mean)
+
+
+def one_direction_loss(law: Law) -> float:
+    """Loss of the best yq-LSA whose head reads a single direction v of the inputs: p = [v; 0], guess w*.
+
+    It predicts δ·x_q from the number vᵀSδ alone, δ = w − w*, so that the loss is tr ΛΣ − max_v vᵀΛΣΛΣΛv / vᵀRv with R
+    as in `step_matrix`. A stationary point of training: a saddle, or (found numerically) a minimum where one
+    eigenvalue of Λ^½ΣΛ^½ is more than half of its trace.
+
+    >>> round(one_direction_loss(Law.isotropic(10, 10)), 6)  # d − η*
+    9.52381
+    """
+    values = np.linalg.eigvalsh(law.whitened()[1])
+    spread = (values.sum() + law.noise) / law.context_len
+    return float(values.sum() - np.max(values**2 / ((1 + 1 / law.context_len) * values + spread)))

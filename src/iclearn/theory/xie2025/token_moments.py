@@ -1,9 +1,8 @@
 """Exact moments of what linear self-attention reads: sym(G) ⊗ x_q, G = (1/C) Σ [x; y][x; y]ᵀ.
 
-Given w, tokens [x; y] are Gaussian with covariance K(w) = [[Λ, Λw], [wᵀΛ, wᵀΛw + σ²]], and by Isserlis'
-theorem E[G_ab G_ce | w] = K_ab K_ce + (K_ac K_be + K_ae K_bc)/C (xie2025 spec, section 2). K is quadratic in
-the Gaussian w, so its own two moments need w to fourth order. The query is independent of the context: a
-factor Λ.
+Given w, tokens [x; y] are Gaussian with covariance K(w) = [[Λ, Λw], [wᵀΛ, wᵀΛw + σ²]]. G is the mean of C independent
+[x; y][x; y]ᵀ, so by Isserlis' theorem E[G_ab G_ce | w] = K_ab K_ce + (K_ac K_be + K_ae K_bc)/C. K is quadratic in the
+Gaussian w, so its own two moments need w to fourth order. The query is independent of the context: a factor Λ.
 """
 
 from __future__ import annotations
@@ -20,7 +19,13 @@ from .law import Law
 class GramMoments(NamedTuple):
     """Moments of u = [1; entries a ≤ b of G row by row], from which those of u ⊗ x_q follow by a factor Λ.
 
-    `second` = E[u uᵀ], `cross` = E[u wᵀ], `inputs` = Λ, `constant` = E[y_q²].
+    See `gram_moments`.
+
+    Args:
+        second: (entry, entry) E[u uᵀ].
+        cross: (entry, dim) E[u wᵀ].
+        inputs: (dim, dim) Λ.
+        constant: E[y_q²].
     """
 
     second: Float[np.ndarray, "entry entry"]
@@ -29,14 +34,19 @@ class GramMoments(NamedTuple):
     constant: float
 
     def loss(self, coefficients: Float[np.ndarray, "entry dim"]) -> float:
-        """E(uᵀ W x_q − y_q)² for the coefficients W."""
+        """E(uᵀ W x_q − y_q)² for the coefficients W (entry, dim)."""
         curved = self.second @ coefficients - 2 * self.cross
         return self.constant + float(np.einsum("uj,uk,jk->", coefficients, curved, self.inputs))
 
 
 class FeatureMoments(NamedTuple):
-    """`second` = E[φφᵀ], `cross` = E[φ y_q], `constant` = E[y_q²] for features φ; the loss of ŷ = φᵀv is
-    vᵀ second v − 2 cross·v + constant."""
+    """Moments of features φ; the loss of ŷ = φᵀv is vᵀ second v − 2 cross·v + constant. See `feature_moments`.
+
+    Args:
+        second: (feature, feature) E[φφᵀ].
+        cross: (feature) E[φ y_q].
+        constant: E[y_q²].
+    """
 
     second: Float[np.ndarray, "feature feature"]
     cross: Float[np.ndarray, " feature"]
@@ -77,7 +87,17 @@ def token_covariance_moments(
 
 
 def gram_moments(law: Law) -> GramMoments:
-    """Exact moments of u = [1; sym(G)] and of w under the law."""
+    """Exact moments of u = [1; sym(G)] and of w under the law.
+
+    Args:
+        law: of the task.
+
+    Returns:
+        The moments, with 1 + (d+1)(d+2)/2 entries of u.
+
+    >>> gram_moments(Law(np.array([2.0]), context_len=4)).cross.tolist()  # E[w], E[G_xx w], E[G_xy w], E[G_yy w]
+    [[2.0], [2.0], [5.0], [14.0]]
+    """
     first, second, cross = token_covariance_moments(law)
     pairings = second.transpose(0, 2, 1, 3) + second.transpose(0, 2, 3, 1)
     squared = second + pairings / law.context_len
@@ -92,10 +112,16 @@ def gram_moments(law: Law) -> GramMoments:
 
 
 def feature_moments(law: Law) -> FeatureMoments:
-    """Exact moments of the features [x_q; sym(G) ⊗ x_q], in this order, in which every LSA is linear.
+    """Exact moments of the features [x_q; sym(G) ⊗ x_q], in which every linear self-attention is linear.
 
-    sym(G) ⊗ x_q is ordered as `iclearn.models.features.GramQuery` orders it: entries a ≤ b of G row by row,
-    then the entry of x_q; G sums over the context only. There are d + d(d+1)(d+2)/2 features.
+    sym(G) ⊗ x_q is ordered as `iclearn.models.features.GramQuery` orders it: entries a ≤ b of G row by row, then the
+    entry of x_q; G sums over the context only.
+
+    Args:
+        law: of the task.
+
+    Returns:
+        The moments of the d + d(d+1)(d+2)/2 features.
 
     >>> second, cross, constant = feature_moments(Law(np.array([2.0]), context_len=4))
     >>> second.shape, float(constant)  # E[y_q²] = tr(ΛΣ) + w*ᵀΛw*
@@ -106,15 +132,12 @@ def feature_moments(law: Law) -> FeatureMoments:
 
 
 def regression_loss(
-    moments: GramMoments,
-    guess: Float[np.ndarray, " dim"],
-    basis: Float[np.ndarray, "entry feature"] | None = None,
+    moments: GramMoments, guess: Float[np.ndarray, " dim"], basis: Float[np.ndarray, "pair feature"] | None = None
 ) -> tuple[float, Float[np.ndarray, "entry dim"]]:
     """Least loss of ŷ = w_q·x_q + (linear in sym(G) ⊗ x_q) by the normal equations, and coefficients W of u.
 
     Args:
-        basis: restrict to u-combinations in the span of these columns (rows: all entries of u but the leading
-        1).
+        basis: restrict to combinations of u in the span of these columns (rows: all entries of u but the leading 1).
     """
     free = moments.second[1:, 1:]
     target = moments.cross[1:] - np.outer(moments.second[1:, 0], guess)
@@ -128,8 +151,18 @@ def regression_loss(
 
 
 def normal_equations(law: Law, guess: ArrayLike | None = None) -> tuple[float, Float[np.ndarray, "entry dim"]]:
-    """Optimum over all T = Σ_h p_h ⊗ Q_h (any H ≥ d+1 heads) with guess g = w_q·x_q, solved numerically.
+    """The optimum over all T = Σ_h p_h ⊗ Q_h (any H ≥ d+1 heads) with guess g = w_q·x_q, solved numerically.
 
-    Returns the loss and the coefficients W of u = [1; sym(G)] in ŷ = uᵀ W x_q. `optimum` has the closed form.
+    `optimum` has the closed form.
+
+    Args:
+        law: of the task.
+        guess: (dim) w_q (None: 0).
+
+    Returns:
+        The loss, and the coefficients W (entry, dim) of u = [1; sym(G)] in ŷ = uᵀ W x_q.
+
+    >>> round(normal_equations(Law(np.zeros(2), context_len=3))[0], 12)  # d(d+1)/(C+d+1)
+    1.0
     """
     return regression_loss(gram_moments(law), law.guess(guess))

@@ -1,7 +1,7 @@
 """How small heads leave a plateau: the cubic flow near zero, solved from any initial weights, many heads at once.
 
-While the effective matrix of the small heads is negligible the force F is constant and diagonal in the
-eigenbasis, c_d = g λ_d² for eigenvectors not learned yet and 0 for the others, and each head moves alone:
+While the effective matrix of the small heads is negligible the force F is constant and diagonal in the eigenbasis,
+c_d = g λ_d² for eigenvectors not learned yet and 0 for the others, and each head moves alone by (14a-c):
 v̇ = Σ c_d k_d·q_d, k̇_d = c_d v q_d, q̇_d = c_d v k_d. With p = (k + q)/√2, n = (k − q)/√2 and θ = ∫ v dt,
 
     p_d ∝ e^{c_d θ},   n_d ∝ e^{−c_d θ},   v̇ = Σ_d c_d (|p_d|² − |n_d|²)/2.
@@ -10,14 +10,14 @@ So v dv/dθ is a function of θ, and with a_d = |p_d|², b_d = |n_d|² at θ = 0
 
     v² = v_0² + ½ Σ_d [a_d (e^{2 c_d θ} − 1) + b_d (e^{−2 c_d θ} − 1)],      t = ∫ dθ/|v|.
 
-θ moves in one dimension, off a convex hill of potential −½ v²: it goes over the top, or turns once where v =
-0 and comes back with the other sign of v. Either way it reaches infinity at a finite time t_b, aligned with
-the largest c_d. Equation (21) blows up at 1/(g λ² v_0), so the v_0 it needs for these weights is 1/(g λ²
-t_b). This is our derivation; the paper leaves v_0 open.
+θ moves like a particle in one dimension in the potential −½ v², a concave hill: it passes the top, or turns once where
+v = 0 and comes back with the other sign of v. Either way it reaches infinity at a finite time t_b, aligned with the
+largest c_d. Equation (21) blows up at 1/(g λ² v_0), so the v_0 it needs for these weights is 1/(g λ² t_b). This is our
+derivation; the paper leaves v_0 open.
 
-The time is summed by Gauss's rule over stretches no longer than the distance to the nearest complex zero of
-v², from the start or from the turning point, with θ = y² there to take away the root; it is exact to
-1e-9 and mostly to rounding. A head that would come to rest at the top exactly takes as long as rounding lets it.
+The time is summed by Gauss's rule over intervals no longer than the distance to the nearest complex zero of v², from
+the start or from the turning point, with θ = y² there to take away the root; it is exact to 1e-9 and mostly to
+rounding. A head that would come to rest at the top exactly takes as long as rounding lets it.
 """
 
 from __future__ import annotations
@@ -154,9 +154,19 @@ class _Way:
 
 @dataclass(frozen=True)
 class SmallHead:
-    """A head near zero (eigenbasis): v, `plus` = (k + q)/√2 and `minus` = (k − q)/√2, both (rank, dim).
+    """A head near zero, in the eigenbasis: it moves as if it were alone, and escapes in a finite time.
 
-    All three may have the same leading axes: then it is many heads, and what is asked of them has these axes.
+    All three arrays may have the same leading axes: then it is many heads, and what is asked of them has these axes.
+
+    Args:
+        value: (…) v.
+        plus: (…, rank, dim) (k + q)/√2, the modes that grow for v > 0.
+        minus: (…, rank, dim) (k − q)/√2, the modes that grow for v < 0.
+
+    >>> pair = np.array([[0.1, 0.0]])
+    >>> time, sign = SmallHead.from_weights(0.1, pair, pair).blow_up(np.array([2.0, 1.0]))
+    >>> round(float(time), 6), int(sign)  # 1/(c_1 v) for an aligned head
+    (5.0, 1)
     """
 
     value: float | np.ndarray
@@ -165,6 +175,7 @@ class SmallHead:
 
     @staticmethod
     def from_weights(value: float | np.ndarray, key: np.ndarray, query: np.ndarray) -> SmallHead:
+        """The head with value v (…), keys and queries (…, rank, dim) in the eigenbasis."""
         root, key = 2**0.5, np.asarray(key)
         return SmallHead(np.asarray(value, float)[()], (key + query) / root, (key - query) / root)
 
@@ -201,16 +212,21 @@ class SmallHead:
         v[free] = side * np.where(back, -1, 1) * np.sqrt(way.squares(x[:, None])[:, 0]) * unit
         return time.reshape(shape), theta.reshape(shape), v.reshape(shape)
 
-    def blow_up(self, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """t_b/τ for the rates c_d = g λ_d² of what is not learned yet, and the sign of v there.
+    def blow_up(self, rates: np.ndarray) -> tuple[float | np.ndarray, np.integer | np.ndarray]:
+        """When the head leaves zero, t_b/τ, and with which sign of v.
 
-        With + the head has k = q, with − k = −q. A head nothing drives (say v = 0 and k = 0) stays for ever: inf.
+        Args:
+            rates: (dim) or (…, dim) c_d = g λ_d² of the eigenvectors that are not learned yet, 0 for the others.
+
+        Returns:
+            t_b/τ (…), infinite for a head that nothing drives (say v = 0 and k = 0), and the sign of v (…): with +1
+            the head ends at k = q, with −1 at k = −q.
         """
         time, _, v = self._solve(np.asarray(rates, float), np.inf)
         return time[()], np.where(v >= 0, 1, -1)[()]
 
     def after(self, time: float | np.ndarray, rates: np.ndarray) -> SmallHead:
-        """The head `time` later (before it blows up)."""
+        """The head `time` (…) later, in units of τ and before it blows up, for the `rates` of `blow_up`."""
         rates = np.asarray(rates, float)
         _, theta, v = self._solve(rates, np.maximum(time, 0.0))
         grown = np.exp(rates * theta[..., None])[..., None, :]
@@ -218,9 +234,18 @@ class SmallHead:
 
 
 def effective_head_scale(value: float, key: np.ndarray, query: np.ndarray, rates: np.ndarray) -> float:
-    """v_0 of (21) for a head with these weights (eigenbasis; key and query (rank, dim)): 1/(max(c) t_b).
+    """The v_0 that (21) needs for a head with these initial weights: 1/(max_d c_d · t_b), t_b of `SmallHead.blow_up`.
 
     An aligned head, k = q = v e_1, gives v itself.
+
+    Args:
+        value: v.
+        key: (rank, dim) in the eigenbasis.
+        query: (rank, dim) in the eigenbasis.
+        rates: (dim) c_d = g λ_d², 0 where the eigenvector is learned.
+
+    Returns:
+        v_0.
 
     >>> pair = np.array([[0.1, 0.0]])
     >>> round(effective_head_scale(0.1, pair, pair, np.array([2.0, 1.0])), 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,28 +12,48 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from .population import Matrix, Spectrum, population_loss, spectrum
+from .population import Matrix, Number, Spectrum, population_loss, spectrum
 from .saddles import fixed_point_loss, learned_components, realize, saddle_index, subsets
 from .weights import Weights
 
-if TYPE_CHECKING:
-    import xarray as xr
 
+def loss_of(weights: Weights, covariance: Matrix, context_len: Number, *, gain: Number = 1.0) -> Float[Array, "*time"]:
+    """The population loss of weights, `population_loss` of their effective matrix.
 
-def loss_of(weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0) -> Float[Array, "*time"]:
-    """The population loss of weights (with a leading time axis: at every time)."""
+    Args:
+        weights: with any leading axes.
+        covariance: (dim, dim) Λ.
+        context_len: N.
+        gain: g, see `gain_of`.
+
+    Returns:
+        (…) the loss.
+
+    >>> round(float(loss_of(realize((0,), [0.6, 0.4], 31, num_heads=2), np.diag([0.6, 0.4]), 31)), 4)  # L(M_1) of (19)
+    0.4475
+    """
     return population_loss(weights.effective(), covariance, context_len, gain=gain)
 
 
+_gradient = eqx.filter_jit(jax.grad(loss_of))
+
+
 def gradient(weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0) -> Weights:
-    """∂L/∂θ for every weight, by automatic differentiation."""
-    sizes = jnp.asarray(float(context_len)), jnp.asarray(float(gain))
-    return _gradient(weights, jnp.asarray(covariance), *sizes)
+    """∂L/∂θ for every weight, by automatic differentiation of `loss_of`; −2 times `velocity`.
 
+    Args:
+        weights: without leading axes.
+        covariance, context_len, gain: see `loss_of`.
 
-@eqx.filter_jit
-def _gradient(weights: Weights, covariance: Array, context_len: Any, gain: Any) -> Weights:
-    return jax.grad(lambda w: loss_of(w, covariance, context_len, gain=gain))(weights)
+    Returns:
+        The derivatives, in the shape of the weights; zero at every fixed point.
+
+    >>> at_saddle = realize((0,), [0.6, 0.4], 31, num_heads=2)
+    >>> bool(jnp.abs(gradient(at_saddle, np.diag([0.6, 0.4]), 31).value).max() < 1e-12)
+    True
+    """
+    n, g = jnp.asarray(float(context_len)), jnp.asarray(float(gain))
+    return _gradient(weights, jnp.asarray(covariance), n, gain=g)
 
 
 @eqx.filter_jit
@@ -61,36 +81,65 @@ def _look(
     return np.asarray(loss), np.asarray(slope), np.linalg.eigvalsh(np.asarray(curvature))
 
 
-def _negative(spectra: np.ndarray, tolerance: float) -> np.ndarray:
+def _negative(spectra: np.ndarray, tolerance: float) -> np.ndarray | np.integer:
     floor = tolerance * np.abs(spectra).max(axis=-1, initial=1e-300, keepdims=True)
     return (spectra < -floor).sum(-1)
 
 
 def hessian_spectrum(weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0) -> np.ndarray:
-    """Eigenvalues of the Hessian of the loss in all weights, in increasing order."""
+    """Eigenvalues of the Hessian of the loss in all weights, by automatic differentiation.
+
+    Args:
+        weights, covariance, context_len, gain: see `gradient`.
+
+    Returns:
+        (weight) the eigenvalues in increasing order.
+
+    >>> from iclearn.theory.zhang2025 import MergedWeights
+    >>> at_zero = MergedWeights(jnp.zeros(1), jnp.zeros((1, 1, 1)))
+    >>> hessian_spectrum(at_zero, np.eye(1), 31).round(9).tolist()  # ∓2‖Λ²‖, see `merged_index_at_zero`
+    [-2.0, 2.0]
+    """
     return _look([weights], covariance, context_len, gain)[2][0]
 
 
 def hessian_index(
-    weights: Weights,
-    covariance: Matrix,
-    context_len: float,
-    *,
-    gain: float = 1.0,
-    tolerance: float = 1e-9,
+    weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0, tolerance: float = 1e-9
 ) -> int:
-    """Number of negative Hessian eigenvalues: those below −`tolerance` times the largest in size."""
+    """The number of negative eigenvalues of the Hessian.
+
+    Args:
+        weights, covariance, context_len, gain: see `gradient`.
+        tolerance: eigenvalues count that are below −`tolerance` times the largest in size.
+
+    Returns:
+        The index; `saddle_index` is its closed form at the fixed points.
+
+    >>> hessian_index(realize((1,), [0.6, 0.4], 31, num_heads=2), np.diag([0.6, 0.4]), 31)
+    1
+    """
     return int(_negative(hessian_spectrum(weights, covariance, context_len, gain=gain), tolerance))
 
 
-def landscape(
-    eigenvalues: Spectrum, context_len: float, num_heads: int, rank: int = 1, *, gain: float = 1.0
-) -> xr.Dataset:
-    """Every fixed point these heads can hold: loss, gradient norm, index and whether training visits it.
+def landscape(eigenvalues: Spectrum, context_len: float, num_heads: int, rank: int = 1, *, gain: float = 1.0) -> Any:
+    """Every fixed point of separate attention that these heads can hold: loss, gradient, index, and who is visited.
 
-    Variables over ``fixed_point`` (subsets of eigenvectors, counted from 0, written "0,2"): ``loss`` (19),
-    ``loss_realized`` (the population loss of the weights), ``gradient_norm``, ``index`` (of the Hessian, numerically),
-    ``index_formula`` (`saddle_index`), ``size``, and ``visited``: the M_m, which small initializations pass through.
+    Args:
+        eigenvalues: (dim) of Λ.
+        context_len: N.
+        num_heads: H.
+        rank: R.
+        gain: g, see `gain_of`.
+
+    Returns:
+        An `xarray.Dataset` over ``fixed_point`` (subsets of eigenvectors counted from 0, written "0,2"): ``loss``
+        (19), ``loss_realized`` (the population loss of the weights), ``gradient_norm``, ``index`` (of the Hessian,
+        numerically), ``index_formula`` (`saddle_index`), ``size``, and ``visited``: whether it is one of the M_m, which
+        training from small initial weights passes through.
+
+    >>> table = landscape([0.6, 0.4], 31, num_heads=2)
+    >>> table["fixed_point"].values.tolist(), table["visited"].values.tolist(), table["index"].values.tolist()
+    (['', '0', '1', '0,1'], [True, True, False, True], [0, 0, 1, 0])
     """
     import xarray as xr
 
@@ -99,7 +148,7 @@ def landscape(
     chosen = [s for s in subsets(len(values)) if len(s) <= room]
     points = [realize(s, values, context_len, num_heads, rank, gain=gain) for s in chosen]
     loss, slope, spectra = _look(points, jnp.diag(jnp.asarray(values)), context_len, gain)
-    columns = {
+    table = {
         "loss": [fixed_point_loss(s, values, context_len) for s in chosen],
         "loss_realized": loss,
         "gradient_norm": slope,
@@ -108,9 +157,7 @@ def landscape(
         "size": [len(s) for s in chosen],
         "visited": [s == tuple(range(len(s))) for s in chosen],
     }
+    over = {name: ("fixed_point", np.asarray(column)) for name, column in table.items()}
     names = [",".join(map(str, s)) for s in chosen]
-    return xr.Dataset(
-        {name: ("fixed_point", np.asarray(column)) for name, column in columns.items()},
-        {"fixed_point": names},
-        attrs={"paper": "zhang2025", "num_heads": num_heads, "rank": rank, "gain": gain},
-    )
+    attrs = {"paper": "zhang2025", "num_heads": num_heads, "rank": rank, "gain": gain}
+    return xr.Dataset(over, {"fixed_point": names}, attrs=attrs)

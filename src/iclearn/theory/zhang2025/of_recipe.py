@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from .population import eigenpairs, gain_of
 from .predict import predict
 from .saddles import saddle_losses
 from .summary import summary
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 _MERGED = ("merged", "merged_reduced", "mlp")
 
@@ -41,8 +38,8 @@ class ZhangOptions:
 
 
 class Zhang2025(AbstractTheory):
-    """Saddle losses (19), and the run from given initial weights: (10) for merged, the sequence of drops for separate
-    attention."""
+    """Saddle losses (19), and the run from given initial weights: (10) and its generalization for merged attention, the
+    sequence of drops with (21) for separate attention."""
 
     name = "zhang2025"
     Options = ZhangOptions
@@ -59,28 +56,19 @@ class Zhang2025(AbstractTheory):
         task, model = self._specs(recipe)
         heights = np.asarray(saddle_losses(task.covariance.values(task.dim), task.context_len))
         names = tuple(rf"$L(M_{{{m}}})$" for m in range(len(heights)))
-        merged = model.family in _MERGED
-        return Levels(heights, names, (0, len(heights) - 1) if merged else tuple(range(len(heights))))
+        return Levels(heights, names, (0, len(heights) - 1) if model.family in _MERGED else tuple(range(len(heights))))
 
-    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> xr.Dataset:
+    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> Any:
+        """See `iclearn.theory.zhang2025.predict`, whose `method` and `records` are the options."""
         task, model = self._specs(recipe)
         if weights is None:
             drawn = model.initial(task, recipe.init, recipe.seed, "float64")
             weights = {name: np.asarray(array) for name, array in drawn.weights().items()}
         values, basis = eigenpairs(np.asarray(task.covariance_matrix(recipe.seed)))
-        return predict(
-            "merged" if model.family in _MERGED else "separate",
-            values,
-            task.context_len,
-            steps=recipe.steps,
-            lr=recipe.optimizer.lr,
-            num_heads=model.num_heads,
-            rank=model.rank,
-            weights=weights,
-            basis=basis,
-            gain=gain_of(model.normalize, task.context_len),
-            **options,
-        )
+        family, gain = "merged" if model.family in _MERGED else "separate", gain_of(model.normalize, task.context_len)
+        training = {"steps": recipe.steps, "lr": recipe.optimizer.lr, "num_heads": model.num_heads, "rank": model.rank}
+        run = {"weights": weights, "basis": basis, "gain": gain}
+        return predict(family, values, task.context_len, **training, **run, **options)
 
     def summary(self, options: ZhangOptions) -> dict[str, Any]:
         values = options.eigenvalues or (0.4, 0.3, 0.2, 0.1)
@@ -90,10 +78,9 @@ class Zhang2025(AbstractTheory):
 
     def _specs(self, recipe: Recipe) -> tuple[LinearRegression, Attention]:
         self.require(recipe)
-        task, model = recipe.task, recipe.model
-        assert isinstance(task, LinearRegression)
-        assert isinstance(model, Attention)
-        return task, model
+        assert isinstance(recipe.task, LinearRegression)
+        assert isinstance(recipe.model, Attention)
+        return recipe.task, recipe.model
 
 
 THEORY = Zhang2025()

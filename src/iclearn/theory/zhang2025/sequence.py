@@ -1,9 +1,9 @@
 """The sequence of drops of separate attention: which head learns which eigenvector, when, and how fast.
 
-Between drops, small heads follow the cubic flow of `escape`; a drop by a new head follows (21). In a head
-of rank R > 1 that has grown, v is of order one, so its unused pairs grow exponentially, κ̇ = κ v (g λ² − g²
-λ³ a v κ²): a logistic curve for κ² and a brief plateau. Everything is to leading order in small initial
-weights. Runs are followed side by side, and one run is a batch of one.
+Between drops, small heads follow the cubic flow of `escape`; a drop by a new head follows (21). In a head of rank R > 1
+that has grown, v is of order one, so its unused pairs k = q = κ e_d grow exponentially, κ̇ = κ v (g λ² − g² λ³ a v κ²)
+by (14b): a logistic curve for κ² and a brief plateau. Everything is to leading order in small initial weights. Many
+runs are followed at once; one run is a batch of one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,22 @@ _HALF_LOGISTIC = HALF_LOSS**3
 
 @dataclass(frozen=True)
 class Drop:
-    """Eigenvector `component` (from 0) is learned by `head`, a new head or a new pair of a grown one.
+    """One drop of the loss: an eigenvector is learned by a new head, or by a new pair of a grown head.
 
-    `start` is when its plateau begins, `time` when half of the drop in the loss is done. `v_0` is the scale
-    at `start` that (21) grows from (new head), or κ = ‖k‖ = ‖q‖ of the pair (new pair); `limit` is v* or
-    κ*, where it ends; `rate` is the inverse of its unit of time: g λ² v* for a new head, the growth rate of
-    κ for a new pair. `sign` is that of the head's v.
+    Args:
+        component: the eigenvector, counted from 0 in the order of decreasing eigenvalues.
+        head: the head that learns it.
+        new_head: whether the head was small before; else it is a new pair of a grown head.
+        start: t/τ at which its plateau begins.
+        time: t/τ at which half of the drop in the loss is done.
+        v_0: the scale at `start` that (21) grows from (new head), or κ = ‖k‖ = ‖q‖ of the pair (new pair).
+        limit: v* or κ*, where `v_0` ends.
+        rate: the inverse of its unit of time: g λ² v* for a new head, the growth rate of κ for a new pair.
+        sign: of the head's v.
+
+    >>> drop = typical_sequence([1.0], 31, 0.01, num_heads=1)[0]
+    >>> drop.component, drop.new_head, round(drop.time, 2)
+    (0, True, 98.72)
     """
 
     component: int
@@ -48,9 +58,15 @@ class Drop:
     sign: int = 1
 
 
+_NAMES = [field.name for field in fields(Drop)]
+
+
 @dataclass(frozen=True)
 class Drops:
-    """The drops of many runs: the fields of `Drop` as arrays (run, drop); `component` (drop,) is the same in all."""
+    """The drops of many runs: the fields of `Drop` as arrays (run, drop); see `drop_sequences`.
+
+    `component` (drop) is the same in all runs.
+    """
 
     component: np.ndarray
     head: np.ndarray
@@ -65,24 +81,22 @@ class Drops:
     @staticmethod
     def together(runs: Sequence[Sequence[Drop]]) -> Drops:
         """The drops of runs that learn the same components."""
-        names = [field.name for field in fields(Drops)]
-        columns = {name: np.array([[getattr(drop, name) for drop in drops] for drops in runs]) for name in names}
+        columns = {name: np.array([[getattr(drop, name) for drop in drops] for drops in runs]) for name in _NAMES}
         return Drops(**columns | {"component": columns["component"][0]})
 
     @staticmethod
     def in_turn(drops: Sequence[Drops]) -> Drops:
         """One drop after another of the same runs."""
-        names = [field.name for field in fields(Drops)]
-        return Drops(*(np.concatenate([getattr(drop, name) for drop in drops], -1) for name in names))
+        return Drops(*(np.concatenate([getattr(drop, name) for drop in drops], -1) for name in _NAMES))
 
     def of(self, run: int) -> list[Drop]:
-        """The list of one run."""
-        columns = [getattr(self, field.name)[run].tolist() for field in fields(Drops)[1:]]
+        """The list of `Drop` of one run."""
+        columns = [getattr(self, name)[run].tolist() for name in _NAMES[1:]]
         return [Drop(*row) for row in zip(self.component.tolist(), *columns, strict=True)]
 
 
 class _Race:
-    """Who escapes next? All heads of all runs at the times `now` (run), in the eigenbasis.
+    """All heads of all runs at the times `now` (run), in the eigenbasis: who escapes next, and what follows.
 
     Each drop is of the same eigenvector in every run. A small head has `value`, `plus` and `minus` as in
     `SmallHead`; a grown one has `value`, what it holds, the drop it grew in, and in `plus` the modes (k ± q)/√2
@@ -208,10 +222,22 @@ def drop_sequences(
     gain: float = 1.0,
     count: int | None = None,
 ) -> Drops:
-    """`drop_sequence` of many runs at once: weights with a leading axis of runs.
+    """`drop_sequence` of many runs at once.
 
     Args:
+        weights: with a leading axis of runs.
         eigenvalues: of all runs (dim), or a row for each (run, dim).
+        context_len, basis, gain, count: see `drop_sequence`.
+
+    Returns:
+        The drops, as arrays over runs and drops.
+
+    >>> from iclearn.theory.zhang2025 import random_separate
+    >>> one = random_separate(dim=2, num_heads=3, rank=1, init=0.01, seed=0)
+    >>> two = SeparateWeights(*(jnp.stack([part, 2 * part]) for part in (one.value, one.key, one.query)))
+    >>> drops = drop_sequences(two, [0.6, 0.4], 31)
+    >>> drops.component.tolist(), (drops.time[0] > drops.time[1]).tolist()
+    ([0, 1], [True, True])
     """
     own = weights if basis is None else weights.rotated(jnp.asarray(basis, float))
     runs, num_heads, rank, dim = own.key.shape
@@ -233,15 +259,27 @@ def drop_sequence(
     gain: float = 1.0,
     count: int | None = None,
 ) -> list[Drop]:
-    """The drops that gradient flow makes from these small initial weights, in order.
+    """The drops that gradient flow makes from given small initial weights, in order.
 
-    On each plateau every small head is a candidate, with the blow-up time of its own weights; so is each
-    grown head with an unused pair. The first to escape learns the largest eigenvector left, the force on it
+    On each plateau every small head is a candidate, with the blow-up time of its own weights (`SmallHead.blow_up`); so
+    is each grown head with an unused pair. The first to escape learns the largest eigenvector left, the force on it
     vanishes, and the others go on from where they are.
 
     Args:
-        basis: eigenvectors as columns, in the order of decreasing eigenvalues (default: the axes).
+        weights: (head) and (head, rank, dim).
+        eigenvalues: (dim) of Λ.
+        context_len: N.
+        basis: (dim, dim) eigenvectors as columns, in the order of decreasing eigenvalues (default: the axes).
+        gain: g, see `gain_of`.
         count: the first so many drops only (default: all that the heads have room for).
+
+    Returns:
+        A `Drop` for each eigenvector that is learned.
+
+    >>> from iclearn.theory.zhang2025 import random_separate
+    >>> drops = drop_sequence(random_separate(dim=2, num_heads=3, rank=1, init=0.01, seed=0), [0.6, 0.4], 31)
+    >>> [drop.component for drop in drops], len({drop.head for drop in drops})
+    ([0, 1], 2)
     """
     one = SeparateWeights(weights.value[None], weights.key[None], weights.query[None])
     return drop_sequences(one, spectrum(eigenvalues), context_len, basis=basis, gain=gain, count=count).of(0)
@@ -250,19 +288,31 @@ def drop_sequence(
 def typical_sequence(
     eigenvalues: Spectrum,
     context_len: float,
-    v_0: float | Sequence[float],
+    v_0: Spectrum | float,
     *,
     num_heads: int,
     rank: int = 1,
     gain: float = 1.0,
 ) -> list[Drop]:
-    """The drops when the scale of each new head at the start of its plateau is known, and nothing else.
+    """The drops when only the scale of each new head at the start of its plateau is known.
 
-    The durations add up: a plateau left by a new head lasts about τ/(g λ² v_0), one left by a new pair only
-    ln(1/v_0) times the unit of its growth.
+    The durations add up: a plateau left by a new head lasts about τ/(g λ² v_0), one left by a new pair only ln(1/v_0)
+    times the unit of its growth.
 
     Args:
+        eigenvalues: (dim) of Λ.
+        context_len: N.
         v_0: one scale for all heads, or one for each head in the order in which they grow.
+        num_heads: H.
+        rank: R.
+        gain: g, see `gain_of`.
+
+    Returns:
+        A `Drop` for each eigenvector that is learned.
+
+    >>> drops = typical_sequence([0.6, 0.4], 31, 0.01, num_heads=2)
+    >>> [round(drop.time - drop.start) for drop in drops]  # 1/(λ² v_0) = 278 and 625
+    [275, 619]
     """
     values = spectrum(eigenvalues)
     room = learned_components(len(values), rank, num_heads)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
-from .population import Spectrum, spectra
+from .population import Spectrum, columns, spectra
 from .saddles import fixed_point_weights
 from .scalar import fixed_value, growth_rate, own_course
 from .sequence import Drop, Drops
@@ -18,9 +18,27 @@ from .weights import SeparateWeights
 def progress(
     times: np.ndarray, drops: Sequence[Drop] | Drops, eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0
 ) -> np.ndarray:
-    """How far each eigenvector is learned, W_dd(t)/w_d in 0..1 (time, dim), by (21) or the logistic curve.
+    """How far each eigenvector is learned over time: ρ_d(t) = W_dd(t)/w_d between 0 and 1.
 
-    For the `Drops` of many runs (run, time, dim); `eigenvalues` are those of all, or a row for each run.
+    For a drop by a new head ρ = (v/v*)³ with v of (21), for a new pair ρ = (κ/κ*)², a logistic curve.
+
+    Args:
+        times: (time) t/τ.
+        drops: of one run, or the `Drops` of many.
+        eigenvalues: (dim) of Λ; for many runs also a row for each (run, dim).
+        context_len: N.
+        gain: g, see `gain_of`.
+
+    Returns:
+        (time, dim) ρ, for many runs (run, time, dim).
+
+    >>> from iclearn.theory.zhang2025 import typical_sequence
+    >>> drops = typical_sequence([0.6, 0.4], 31, 0.01, num_heads=2)
+    >>> done = progress(np.array([0.0, 400.0, 1500.0]), drops, [0.6, 0.4], 31)
+    >>> done.round(3).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> loss_of_progress(done, [0.6, 0.4], 31).round(4).tolist()  # (19)
+    [1.0, 0.4475, 0.0881]
     """
     if not isinstance(drops, Drops):
         return progress(times, Drops.together([drops]), eigenvalues, context_len, gain=gain)[0]
@@ -41,9 +59,17 @@ def progress(
 
 
 def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: float) -> np.ndarray:
-    """tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²) for progress ρ (time, dim); where all ρ are 0 or 1, this is (19).
+    """The loss for a given progress: L = tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²), a_d of `inflation`.
 
-    With progress (run, time, dim) `eigenvalues` may be a row for each run.
+    It is `population_loss` at W = Σ_d ρ_d w_d e_d e_dᵀ; where all ρ are 0 or 1, this is (19).
+
+    Args:
+        done: (time, dim) or (run, time, dim) ρ, see `progress` (which has an example).
+        eigenvalues: (dim) of Λ; for many runs also a row for each (run, dim).
+        context_len: N.
+
+    Returns:
+        (time) or (run, time) the loss.
     """
     if done.ndim == 2:
         return loss_of_progress(done[None], eigenvalues, context_len)[0]
@@ -64,13 +90,30 @@ def weights_of_progress(
     basis: np.ndarray | None = None,
     gain: float = 1.0,
 ) -> SeparateWeights:
-    """Balanced weights for progress (time, dim), |v_h|³ = Σ_{d in head} W_dd and k = ±q = √(W_dd/|v_h|) e_d.
+    """Balanced weights for a given progress: |v_h|³ = Σ_{d in head} W_dd and k = ±q = √(W_dd/|v_h|) e_d.
 
-    The sign of v is that of the drop; the sign common to k and q of a pair is left open by the theory
-    (here: +e_d for k).
+    The sign of v is that of the drop; the sign common to k and q of a pair is left open by the theory (here: +e_d for
+    k).
+
+    Args:
+        done: (time, dim) ρ, see `progress`.
+        drops: of the run.
+        eigenvalues, context_len, gain: as for `progress`.
+        num_heads: H.
+        rank: R.
+        basis: (dim, dim) eigenvectors as columns (default: the axes).
+
+    Returns:
+        Weights with a leading time axis.
+
+    >>> from iclearn.theory.zhang2025 import typical_sequence
+    >>> drops = typical_sequence([0.4], 31, 0.01, num_heads=1)
+    >>> done = weights_of_progress(np.ones((1, 1)), drops, [0.4], 31, num_heads=1, rank=1)
+    >>> round(float(done.value[0, 0]), 4)  # v* of (20)
+    1.3292
     """
     target = fixed_point_weights(range(done.shape[1]), eigenvalues, context_len, gain=gain)
-    vectors = np.eye(len(target)) if basis is None else np.asarray(basis, float)
+    vectors = columns(basis, len(target))
     learned = done * target
     value, pairs = np.zeros((len(done), num_heads)), np.zeros((len(done), num_heads, rank, len(target)))
     sign = np.ones(num_heads)

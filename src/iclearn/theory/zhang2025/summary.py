@@ -29,13 +29,19 @@ def summary(
     gain: float = 1.0,
     lr: float | None = None,
 ) -> dict[str, Any]:
-    """The theory's numbers as JSON-able values: what `iclearn theory zhang2025` prints. Times are t/τ.
+    """The theory's numbers for one set of sizes: what `iclearn theory zhang2025` prints.
 
     Args:
-        num_heads: default: as many as it takes to learn every eigenvector.
-        init: scale of the initial weights: head scale v_0 of separate attention, w_init = init·√(H/2) of
-            merged.
+        eigenvalues: (dim) of Λ.
+        context_len: N.
+        num_heads: H (default: as many as it takes to learn every eigenvector).
+        rank: R.
+        init: scale of the initial weights: head scale v_0 of separate attention, w_init = init·√(H/2) of merged.
+        gain: g, see `gain_of`.
         lr: with a learning rate, times are also given in steps, t/(2·lr).
+
+    Returns:
+        Names and values that can be written as JSON. Times are t/τ.
 
     >>> round(summary([0.4, 0.3, 0.2, 0.1], 31)["saddle_losses"][1], 8)
     0.64057971

@@ -1,0 +1,125 @@
+"""From numbers to a word: the rules by which claims are judged, each with its three steps.
+
+Every rule refuses NaN (``failed``) and an empty list (``failed``). Rules on distributions over seeds or runs need a
+confidence interval to clear a line, so one lucky seed decides nothing. Rules with a sampling error have a cap, so that
+noisier data do not pass more easily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import beta
+
+Word = Literal["reproduced", "contradicted", "inconclusive", "unfinished", "outdated", "failed"]
+LEVEL = 0.95  # of one-sided confidence bounds
+# From best to worst: several judgments together are as good as the worst of them.
+WORDS: tuple[Word, ...] = ("reproduced", "inconclusive", "unfinished", "outdated", "contradicted", "failed")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What judging a claim found.
+
+    Args:
+        measured: the number, or a few named numbers.
+        verdict: the word.
+        seeds: how many seeds or runs were judged (0: a statement that does not depend on a seed).
+    """
+
+    measured: Any
+    verdict: Word
+    seeds: int = 0
+
+
+def binomial_bounds(passed: int, total: int, level: float = LEVEL) -> tuple[float, float]:
+    """One-sided Clopper-Pearson bounds of a share of which `passed` of `total` were seen.
+
+    >>> [round(bound, 3) for bound in binomial_bounds(6, 6)]
+    [0.607, 1.0]
+    >>> [round(bound, 3) for bound in binomial_bounds(5, 6)]
+    [0.418, 0.991]
+    """
+    low = float(beta.ppf(1 - level, passed, total - passed + 1)) if passed else 0.0
+    high = float(beta.ppf(level, passed + 1, total - passed)) if passed < total else 1.0
+    return low, high
+
+
+def worst(*words: Word) -> Word:
+    """The verdict on several judgments that must all hold; ``failed`` for none.
+
+    >>> worst("reproduced", "inconclusive")
+    'inconclusive'
+    """
+    return max(words, key=WORDS.index, default="failed")
+
+
+def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.5) -> Outcome:
+    """A statement on a distribution over seeds or runs: it holds for more than `share` of them.
+
+    Reproduced when the lower confidence bound of the share of seeds that pass is above `share`, contradicted when the
+    upper bound is below it, inconclusive between. With `share` ½, 6 of 6 reproduce and 5 of 6 do not; one seed is
+    always inconclusive.
+    """
+    if not len(passed):
+        return Outcome(measured, "failed")
+    low, high = binomial_bounds(int(np.sum(passed)), len(passed))
+    word: Word = "reproduced" if low > share else "contradicted" if high < share else "inconclusive"
+    return Outcome(measured, word, len(passed))
+
+
+def judge_groups(groups: Mapping[Any, Sequence[bool]], measured: Any, *, share: float = 0.5) -> Outcome:
+    """`judge_seeds` for each group of runs; the verdict is the worst of them, so that no group hides behind others."""
+    outcomes = [judge_seeds(passed, measured, share=share) for passed in groups.values()]
+    return Outcome(measured, worst(*(o.verdict for o in outcomes)), sum(o.seeds for o in outcomes))
+
+
+def judge_close(measured: float, expected: float, tolerance: float, *, seeds: int = 0) -> Outcome:
+    """Reproduced within the tolerance; contradicted beyond three times it; inconclusive between."""
+    if not np.isfinite(measured):
+        return Outcome(float(measured), "failed", seeds)
+    distance = abs(measured - expected)
+    word: Word = (
+        "reproduced" if distance <= tolerance else "contradicted" if distance > 3 * tolerance else "inconclusive"
+    )
+    return Outcome(float(measured), word, seeds)
+
+
+def standard_error(values: Sequence[float] | np.ndarray) -> float:
+    """Of the mean of these values; infinite for one value."""
+    count = len(values)
+    return float(np.std(values, ddof=1) / np.sqrt(count)) if count > 1 else float("inf")
+
+
+def judge_mean(
+    values: Sequence[float] | np.ndarray, expected: float, cap: float, *, errors: float = 4.0, measured: Any = None
+) -> Outcome:
+    """The mean over seeds agrees with a number within `errors` standard errors, and the data can tell.
+
+    Where `errors` standard errors are more than `cap` the data are too noisy to judge: inconclusive. Contradicted
+    beyond twice as many standard errors.
+    """
+    array = np.asarray(values, float)
+    told = {"mean": float(array.mean()) if array.size else float("nan"), "standard_error": standard_error(array)}
+    measured = told if measured is None else measured
+    if not array.size or not np.isfinite(array).all():
+        return Outcome(measured, "failed", len(array))
+    distance, room = abs(told["mean"] - expected), errors * told["standard_error"]
+    if room > cap:
+        word: Word = "contradicted" if distance > 2 * room else "inconclusive"
+    else:
+        word = "reproduced" if distance <= room else "contradicted" if distance > 2 * room else "inconclusive"
+    return Outcome(measured, word, len(array))
+
+
+def judge_true(passed: bool, measured: Any, *, seeds: int = 0) -> Outcome:
+    """A statement without randomness: it holds or it does not."""
+    return Outcome(measured, "reproduced" if passed else "contradicted", seeds)
+
+
+def judge_each(passed: Sequence[bool], measured: Any) -> Outcome:
+    """A statement without randomness on several objects, of which there must be at least one."""
+    return judge_true(all(passed), measured) if len(passed) else Outcome(measured, "failed")

@@ -1,0 +1,34 @@
+"""Every claim can say no: on a figure's example data it is reproduced, on each of its counter-examples it is not."""
+
+import pytest
+
+from iclearn.papers.collect import PAPERS, load_paper
+from iclearn.papers.phase_diagrams import SWEEPS, Options, paper_of
+
+ALL = [load_paper(name) for name in PAPERS.names()] + [paper_of(name, Options()) for name in SWEEPS]
+CASES = [
+    pytest.param(figure, claim, id=f"{paper.id}-{figure.id}-{claim.id}")
+    for paper in ALL
+    for figure in paper.figures
+    for claim in figure.claims
+]
+_examples: dict[int, object] = {}
+
+
+def example_of(figure):
+    if figure.example is None:
+        pytest.fail(f"{figure.id} has no example data: give its Figure one")
+    if id(figure) not in _examples:
+        _examples[id(figure)] = figure.example()
+    return _examples[id(figure)]
+
+
+@pytest.mark.parametrize(("figure", "claim"), CASES)
+def test_a_claim_is_reproduced_on_its_example_and_on_none_of_its_counterexamples(figure, claim):
+    assert claim.counterexamples, "a claim without a counter-example could not have said no"
+    data = example_of(figure)
+    assert claim.judged(data).verdict == "reproduced"
+    refusals = claim.refusals(data)
+    assert len(refusals) == len(claim.counterexamples), "two counter-examples have one name"
+    assert "reproduced" not in refusals.values(), refusals
+    assert claim.judged(data).verdict == "reproduced", "a counter-example changed the data it was made from"
