@@ -10,9 +10,7 @@ import pytest
 from fake_server import FakeServer
 
 from iclearn.core.errors import IclearnError
-from iclearn.llm.answers import Reply
-from iclearn.llm.ask import ask
-from iclearn.llm.cache import ReplyCache
+from iclearn.llm.replies import Reply, ReplyCache, ask
 from iclearn.llm.server import ServerModel
 
 
@@ -81,8 +79,7 @@ def test_prompts_are_not_written_to_disk(tmp_path):
 
 CHILD = """
 import sys
-from iclearn.llm.ask import ask
-from iclearn.llm.cache import ReplyCache
+from iclearn.llm.replies import ReplyCache, ask
 from iclearn.llm.server import ServerModel
 model = ServerModel(sys.argv[1], "tiny", workers=2)
 ask(model, [f"prompt {i}" for i in range(60)], ReplyCache(sys.argv[2], model.identity), read="text")

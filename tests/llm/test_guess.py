@@ -8,8 +8,7 @@ import pytest
 from iclearn.core.errors import IclearnError
 from iclearn.llm.conditions import CONDITIONS
 from iclearn.llm.extra import need, package_file
-from iclearn.llm.guess import Head, train_head
-from iclearn.llm.guess_features import StaticEmbeddings, features_of, pair_features
+from iclearn.llm.guess import Head, StaticEmbeddings, features_of, pair_features, train_head
 from iclearn.llm.metrics import pearson
 from iclearn.llm.stsb import Pair, load_split
 
@@ -43,6 +42,9 @@ def test_heads_are_saved_as_safetensors(torch, tmp_path):
     need("safetensors.numpy").save_file({"other": np.zeros(2)}, str(path))
     with pytest.raises(IclearnError, match="holds other, not weight"):
         Head.load(path)
+    former = {"centre" if name == "center" else name: tensor for name, tensor in vars(head).items()}
+    need("safetensors.numpy").save_file(former, str(path))
+    assert np.array_equal(Head.load(path)(x), head(x)), "as versions before the American spellings wrote it"
     with pytest.raises(IclearnError, match="does not exist"):
         Head.load(tmp_path / "nothing")
     with pytest.raises(IclearnError, match="as many features as scores, not 40 and 3"):

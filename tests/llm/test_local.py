@@ -1,5 +1,7 @@
 """Local models: batches, padding and shared prefixes change nothing; bad models and prompts are refused in one line."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tiny_models import make_model, make_tokenizer
@@ -97,6 +99,21 @@ def test_a_tokenizer_without_single_marks_can_only_be_read_as_text(torch):
 def test_prompts_that_do_not_fit(tiny):
     with pytest.raises(IclearnError, match="the model reads 2048: use fewer --shots"):
         list(tiny.replies(["word " * 3000], "scale"))
+
+
+def test_a_model_that_states_no_limit_reads_any_prompt(torch):
+    tokenizer = make_tokenizer("apart")
+
+    class Endless(torch.nn.Linear):
+        """Every token is as likely as the others; its config names no longest prompt."""
+
+        config = SimpleNamespace()
+
+        def forward(self, input_ids, logits_to_keep, **_):
+            return SimpleNamespace(logits=torch.zeros(len(input_ids), len(logits_to_keep), len(tokenizer)))
+
+    ((_, reply),) = LocalModel(Endless(1, 1), tokenizer, "endless").replies(["a word"], "scale")
+    assert reply.value == pytest.approx(2.5)
 
 
 def test_weights_that_are_not_numbers(torch):

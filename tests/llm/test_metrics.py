@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from iclearn.core.errors import IclearnError
-from iclearn.llm.answers import Reply, check_readable, parse_score
 from iclearn.llm.metrics import bootstrap, copy_rate, mse, partial, pearson, slope, spearman
+from iclearn.llm.replies import Reply, check_readable, parse_score
 
 masses = st.lists(st.floats(0, 1), min_size=6, max_size=6)
 

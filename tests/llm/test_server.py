@@ -5,9 +5,8 @@ import pytest
 from fake_server import SCALE, FakeServer
 
 from iclearn.core.errors import IclearnError
-from iclearn.llm.ask import ask
-from iclearn.llm.cache import ReplyCache
 from iclearn.llm.load import identity_of
+from iclearn.llm.replies import ReplyCache, ask
 from iclearn.llm.server import ServerModel
 
 EXPECTED = float(np.dot(range(6), SCALE))

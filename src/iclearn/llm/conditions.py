@@ -1,4 +1,4 @@
-"""Conditions: what stands in the guess line of the shots and of the query, and what a guess is worth alone."""
+"""Conditions: which guess stands in the guess line of the shots and of the query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import IclearnError
-from .streams import generator
+from .extra import generator
 from .stsb import HIGHEST, LOWEST
 
 NOISES = (0.5, 1.0, 2.0)
@@ -24,6 +24,8 @@ class Condition:
         source: where the guess comes from; None for no guess at all.
         noise: standard deviation of the noise added to it (then cut to the scale).
         in_shots: whether the shots carry guesses of the same kind.
+
+    For examples see `CONDITIONS`, those of the experiment, and `condition`, which finds one by its name.
     """
 
     id: str
@@ -46,10 +48,15 @@ CONDITIONS = (
 
 
 def condition(name: str) -> Condition:
-    for found in CONDITIONS:
-        if found.id == name:
-            return found
-    raise IclearnError(f"unknown condition {name!r}; conditions are {', '.join(c.id for c in CONDITIONS)}")
+    """The condition of the experiment with this name.
+
+    >>> condition("noise0.5").title
+    'trained + noise 0.5'
+    """
+    known = {how.id: how for how in CONDITIONS}
+    if name not in known:
+        raise IclearnError(f"unknown condition {name!r}; conditions are {', '.join(known)}")
+    return known[name]
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,10 @@ class Guesser:
         mean: mean score of the training rows.
         trained: split name and row → the trained model's guess.
         score: split name and row → the true score.
+
+    >>> guesser = Guesser(0, mean=2.6, trained=lambda split, row: 3.0, score=lambda split, row: 4.0)
+    >>> [guesser.guess(condition(name), "dev", 7) for name in ("none", "zero", "mean", "trained", "oracle")]
+    [None, 0.0, 2.6, 3.0, 4.0]
     """
 
     seed: int
@@ -69,13 +80,10 @@ class Guesser:
     score: Callable[[str, int], float]
 
     def guess(self, how: Condition, split: str, row: int) -> float | None:
-        """The guess for one row; it depends on nothing but the seed, the condition and the row."""
-        if how.source is None:
-            return None
-        if how.source == "zero":
-            return LOWEST
-        if how.source == "mean":
-            return self.mean
+        """The guess for one row, None for none; it depends on nothing but the seed, the condition and the row."""
+        constant = {None: None, "zero": LOWEST, "mean": self.mean}
+        if how.source in constant:
+            return constant[how.source]
         if how.source == "random":
             return float(generator(self.seed, f"random {split}", row).uniform(LOWEST, HIGHEST))
         value = self.score(split, row) if how.source == "oracle" else self.trained(split, row)

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import IclearnError
-from .answers import check_readable
-from .ask import LanguageModel, ask
-from .cache import ReplyCache
 from .conditions import Condition, Guesser
-from .extra import need
-from .guess import BATCH, EPOCHS, LEARNING_RATE, Head, train_head
-from .guess_features import StaticEmbeddings, stored_features
+from .extra import generator
+from .guess import BATCH, EPOCHS, LEARNING_RATE, Head, StaticEmbeddings, stored_features, train_head
 from .load import DTYPES, identity_of, load_model
 from .prompts import Shot, build_prompt
-from .streams import generator
+from .replies import LanguageModel, ReplyCache, ask, check_readable
 from .stsb import Pair, load_split
 
 if TYPE_CHECKING:
@@ -41,8 +37,14 @@ class Options:
         shots: scored examples in a prompt.
         features: what the guess model reads: ``static`` embeddings, or the language model's ``hidden`` states.
         read: answers as the expectation over the ``scale``'s tokens, or parsed from ``text``.
+        dtype: precision of a model on this machine.
+        batch_size: prompts run at once on this machine.
         shared_shots: the same shots for every pair (one prefix, computed once) instead of fresh ones.
         server_model: the model's name on the server.
+        device: ``auto``, ``cpu`` or ``gpu``, for a model on this machine.
+
+    >>> Options.of({"stsb": "stsb", "pairs": 50, "shots": None}).shots
+    10
     """
 
     stsb: str
@@ -67,18 +69,19 @@ class Options:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Options:
-        """Options from those that were given; the benchmark is needed."""
+        """Options from a table in which None means not given; unknown names are left out. The benchmark is needed."""
         if given.get("stsb") is None:
-            raise IclearnError(
-                "name the STS-Benchmark: --stsb DIR, the folder with sts-train.csv and sts-dev.csv, "
-                "or a hub id such as mteb/stsbenchmark-sts"
-            )
+            where = "--stsb DIR, the folder with sts-train.csv and sts-dev.csv, or a hub id"
+            raise IclearnError(f"name the STS-Benchmark: {where} such as mteb/stsbenchmark-sts")
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 class Experiment:
     """Data, guess models and prompts for given options. The language model is loaded when a reply is missing.
+
+    It needs the STS-Benchmark's files. ``iclearn reproduce xie2025-llm --stsb DIR`` runs it; its parts have examples of
+    their own: `load_split`, `pair_features`, `Head`, `Guesser`, `build_prompt`, `ask`, `bootstrap`.
 
     Args:
         options: what to do.
@@ -101,18 +104,15 @@ class Experiment:
     def parameters(self) -> dict[str, Any]:
         """Everything that determines the results, as plain values."""
         probe = build_prompt([Shot(Pair("a", "b", 1.0), 1.0)], Pair("c", "d", 1.0), 1.0)
+        o = self.options
         return {
-            "data": [self.train.digest, self.dev.digest],
-            "pairs": self.options.pairs,
-            "model": self.model_identity,
-            "features": self.embedder.identity,
-            "head": [LEARNING_RATE, EPOCHS, BATCH, POOL],
-            "read": self.options.read,
-            "shared_shots": self.options.shared_shots,
-            "prompt": hashlib.sha256(probe.encode()).hexdigest()[:16],
-        }
+            "data": [self.train.digest, self.dev.digest], "pairs": o.pairs, "model": self.model_identity,
+            "features": self.embedder.identity, "head": [LEARNING_RATE, EPOCHS, BATCH, POOL], "read": o.read,
+            "shared_shots": o.shared_shots, "prompt": hashlib.sha256(probe.encode()).hexdigest()[:16],
+        }  # fmt: skip
 
     def model(self) -> LanguageModel:
+        """The language model, loaded at the first call."""
         if self._loaded is None:
             o = self.options
             self._loaded = load_model(
@@ -127,22 +127,25 @@ class Experiment:
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:
-        return {
-            split.name: stored_features(self.embedder, split.pairs, split.digest, self.folder)
-            for split in (self.train, self.dev)
-        }
+        """Split → features of its pairs, (pair, feature)."""
+        splits = (self.train, self.dev)
+        return {s.name: stored_features(self.embedder, s.pairs, s.digest, self.folder) for s in splits}
 
     def pool(self, seed: int) -> np.ndarray:
         """Rows of the training split that shots are drawn from."""
         return generator(seed, "pool").permutation(len(self.train.pairs))[:POOL]
 
+    def _training_rows(self, seed: int) -> np.ndarray:
+        """Rows of the training split that the guess model learns from: those outside the pool."""
+        return np.setdiff1d(np.arange(len(self.train.pairs)), self.pool(seed))
+
     def head(self, seed: int) -> Head:
         """The guess model of a seed, trained on the rows outside the pool; kept as safetensors."""
-        said = f"{self.embedder.identity} {self.train.digest} {seed} {self.parameters()['head']}"
-        path = self.folder / f"guess-{hashlib.sha256(said.encode()).hexdigest()[:16]}.safetensors"
+        identity = f"{self.embedder.identity} {self.train.digest} {seed} {self.parameters()['head']}"
+        path = self.folder / f"guess-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.safetensors"
         if path.is_file():
             return Head.load(path)
-        rows = np.setdiff1d(np.arange(len(self.train.pairs)), self.pool(seed))
+        rows = self._training_rows(seed)
         head = train_head(self.features["train"][rows], self.train.scores[rows], seed=seed)
         head.save(path)
         return head
@@ -151,13 +154,8 @@ class Experiment:
         head = self.head(seed)
         trained = {name: head(values) for name, values in self.features.items()}
         scores = {split.name: split.scores for split in (self.train, self.dev)}
-        rows = np.setdiff1d(np.arange(len(self.train.pairs)), self.pool(seed))
-        return Guesser(
-            seed,
-            float(self.train.scores[rows].mean()),
-            lambda split, row: float(trained[split][row]),
-            lambda split, row: float(scores[split][row]),
-        )
+        mean = float(self.train.scores[self._training_rows(seed)].mean())
+        return Guesser(seed, mean, lambda s, row: float(trained[s][row]), lambda s, row: float(scores[s][row]))
 
     def prompts(self, seed: int, how: Condition, shots: int) -> tuple[list[str], np.ndarray]:
         """The prompts of a condition, one for each pair, and the guesses in them (NaN for none).
@@ -168,37 +166,40 @@ class Experiment:
         prompts, guesses = [], []
         for row in map(int, self.rows):
             order = generator(seed, "shots", 0 if self.options.shared_shots else row).permutation(POOL)[:shots]
-            shown = [
-                Shot(self.train.pairs[r], guesser.guess(how, "train", r) if how.in_shots else None)
-                for r in map(int, pool[order])
-            ]
+            given = [(r, guesser.guess(how, "train", r) if how.in_shots else None) for r in map(int, pool[order])]
             guess = guesser.guess(how, "dev", row)
+            shown = [Shot(self.train.pairs[r], value) for r, value in given]
             prompts.append(build_prompt(shown, self.dev.pairs[row], guess))
             guesses.append(np.nan if guess is None else guess)
         return prompts, np.array(guesses)
 
     def run(
-        self,
-        seeds: Sequence[int],
-        conditions: Sequence[Condition],
-        shot_counts: Sequence[int],
+        self, seeds: Sequence[int], conditions: Sequence[Condition], shot_counts: Sequence[int],
         say: Callable[[str], None] = lambda text: None,
-    ) -> xr.Dataset:
-        """Answers, likeliest marks and guesses of every pair: dims seed, shots, condition, pair.
+    ) -> xr.Dataset:  # fmt: skip
+        """Ask for a score of every pair under every condition.
 
-        An answer that holds no number counts as the training mean; `unread` says how many do.
+        Args:
+            seeds: of guess models, shots and random guesses.
+            conditions: ways to give a guess.
+            shot_counts: numbers of scored examples in the prompt.
+            say: called with what is being done.
+
+        Returns:
+            ``answer``, ``mark`` (the likeliest one) and ``guess`` over (seed, shots, condition, pair), and ``score``
+            over pair. An answer that holds no number counts as the training mean; `unread` says how many do.
         """
-        xr = need("xarray")
+        import xarray as xr
+
         cache = ReplyCache(self.folder, self.model_identity)
         shape = (len(seeds), len(shot_counts), len(conditions), len(self.rows))
-        answer, mark, guess = np.empty(shape), np.empty(shape), np.empty(shape)
-        unread, done, total = 0, 0, answer[..., 0].size
+        answer, mark, guess = np.empty((3, *shape))
+        unread, total = 0, answer[..., 0].size
         read: Any = self.options.read
         try:
-            for place in np.ndindex(shape[:3]):
+            for number, place in enumerate(np.ndindex(shape[:3]), start=1):
                 seed, shots, how = seeds[place[0]], shot_counts[place[1]], conditions[place[2]]
-                done += 1
-                begin = f"{done}/{total}: {how.title}, {shots} shots"
+                begin = f"{number}/{total}: {how.title}, {shots} shots"
                 prompts, guess[place] = self.prompts(seed, how, shots)
                 replies = ask(
                     self.model, prompts, cache, read=read,
@@ -212,21 +213,11 @@ class Experiment:
         finally:
             cache.close()
         dims = ("seed", "shots", "condition", "pair")
-        return xr.Dataset(
-            {
-                "answer": (dims, answer),
-                "mark": (dims, mark),
-                "guess": (dims, guess),
-                "score": ("pair", self.dev.scores[self.rows]),
-            },
-            coords={
-                "seed": list(seeds),
-                "shots": list(shot_counts),
-                "condition": [how.id for how in conditions],
-                "pair": self.rows,
-            },
-            attrs={"model": self.model_identity, "device": self.device, "unread": unread},
-        )
+        arrays = {"answer": (dims, answer), "mark": (dims, mark), "guess": (dims, guess)}
+        labels = (list(seeds), list(shot_counts), [how.id for how in conditions], self.rows)
+        attrs = {"model": self.model_identity, "device": self.device, "unread": unread}
+        score = {"score": ("pair", self.dev.scores[self.rows])}
+        return xr.Dataset({**arrays, **score}, coords=dict(zip(dims, labels, strict=True)), attrs=attrs)
 
 
 class _Hidden:
@@ -237,8 +228,7 @@ class _Hidden:
         self.identity = f"hidden states of {experiment.model_identity}"
 
     def embed(self, sentences: Sequence[str]) -> np.ndarray:
-        model = self._experiment.model()
-        embed = getattr(model, "embed", None)
+        embed = getattr(self._experiment.model(), "embed", None)
         if embed is None:
             raise IclearnError("a server gives no hidden states: use --features static")
         return embed(sentences)

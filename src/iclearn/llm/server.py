@@ -14,16 +14,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
 from ..core.errors import IclearnError
-from .answers import Reply
-from .ask import Read
 from .prompts import SCALE
+from .replies import Read, Reply
 
 TOP = 20  # log-probabilities asked for
 NEW_TOKENS = 6
 
 
 class ServerModel:
-    """A model served at a URL.
+    """A model served at a URL: a `LanguageModel`, which `ask` takes; there is an example.
 
     Answers are read from the log-probabilities of the first token that is not blank, or from the text.
 
@@ -46,26 +45,25 @@ class ServerModel:
 
     def replies(self, prompts: Sequence[str], read: Read) -> Iterator[tuple[int, Reply]]:
         """Replies as they come. When a request fails, those already under way are still handed over."""
-        failed: Exception | None = None
+        failed: BaseException | None = None
         with ThreadPoolExecutor(self.workers) as pool:
             waiting: dict[Future[Reply], int] = {pool.submit(self.reply, p, read): i for i, p in enumerate(prompts)}
             for future in as_completed(waiting):
-                if future.canceled():
+                if future.cancelled():
                     continue
                 if (error := future.exception()) is None:
                     yield waiting[future], future.result()
                 elif failed is None:
-                    failed = error if isinstance(error, Exception) else RuntimeError(str(error))
+                    failed = error
                     for other in waiting:
                         other.cancel()
         if failed is not None:
             raise failed
 
     def reply(self, prompt: str, read: Read) -> Reply:
-        request: dict[str, Any] = {"model": self.name, "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
-        if read == "scale":
-            request["logprobs"] = TOP
-        answer = self._call("completions", request)
+        """The reply to one prompt."""
+        request = {"model": self.name, "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
+        answer = self._call("completions", {**request, "logprobs": TOP} if read == "scale" else request)
         try:
             choice = answer["choices"][0]
             text = choice["text"]
@@ -77,27 +75,22 @@ class ServerModel:
 
     def _scale(self, choice: dict[str, Any]) -> tuple[float, ...]:
         """Probabilities of the marks at the first token that is not blank, in either form servers send."""
-        found = choice.get("logprobs")
-        if not found:
+        given = choice.get("logprobs")
+        if not given:
             raise IclearnError(f"{self.url} gives no log-probabilities for {self.name}: use --read text")
+        mass = {str(mark): 0.0 for mark in SCALE}
         try:
-            if "content" in found:
-                places = [
-                    (place["token"], {top["token"]: top["logprob"] for top in place["top_logprobs"]})
-                    for place in found["content"]
-                ]
+            if "content" in given:
+                places = [(p["token"], {t["token"]: t["logprob"] for t in p["top_logprobs"]}) for p in given["content"]]
             else:
-                places = list(zip(found["tokens"], found["top_logprobs"], strict=True))
-            for token, tops in places:
-                if token.strip():
-                    mass = {str(mark): 0.0 for mark in SCALE}
-                    for text, logprob in tops.items():
-                        if text.strip() in mass:
-                            mass[text.strip()] += math.exp(float(logprob))
-                    return tuple(mass.values())
+                places = list(zip(given["tokens"], given["top_logprobs"], strict=True))
+            first = next((tops for token, tops in places if token.strip()), {})
+            for text, logprob in first.items():
+                if text.strip() in mass:
+                    mass[text.strip()] += math.exp(float(logprob))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise self._nonsense(found) from None
-        return (0.0,) * len(SCALE)
+            raise self._nonsense(given) from None
+        return tuple(mass.values())
 
     def _first_name(self) -> str:
         answer = self._call("models", None)
@@ -116,7 +109,8 @@ class ServerModel:
         if key := os.environ.get("ICLEARN_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
         data = None if body is None else json.dumps(body).encode()
-        reason = ""
+        late = f"did not answer within {self.timeout:g} s"
+        reason = text = ""
         for attempt in range(self.retries + 1):
             if attempt:
                 time.sleep(min(0.5 * 2**attempt, 10.0))
@@ -124,25 +118,20 @@ class ServerModel:
                 request = urllib.request.Request(f"{self.url}/{path}", data=data, headers=headers)
                 with urllib.request.urlopen(request, timeout=self.timeout) as response:
                     text = response.read().decode("utf-8", "replace")
-                try:
-                    return json.loads(text)
-                except json.JSONDecodeError:
-                    raise self._nonsense(text[:80]) from None
+                return json.loads(text)
+            except json.JSONDecodeError:
+                raise self._nonsense(text[:80]) from None
             except urllib.error.HTTPError as error:
-                said = " ".join(error.read(400).decode("utf-8", "replace").split())[:120]
-                reason = f"answered {error.code} ({said})"
+                content = " ".join(error.read(400).decode("utf-8", "replace").split())[:120]
+                reason = f"answered {error.code} ({content})"
                 if error.code < 500 and error.code != 429:
                     break
             except TimeoutError:
-                reason = f"did not answer within {self.timeout:g} s"
+                reason = late
             except (urllib.error.URLError, http.client.HTTPException, ConnectionError) as error:
                 cause = getattr(error, "reason", error)
-                late = isinstance(cause, TimeoutError)
-                reason = f"did not answer within {self.timeout:g} s" if late else f"cannot be reached ({cause})"
+                reason = late if isinstance(cause, TimeoutError) else f"cannot be reached ({cause})"
             except ValueError as error:
-                if isinstance(error, IclearnError):
-                    raise
                 raise IclearnError(f"{self.url} is no address of a server: {error}") from None
-        raise IclearnError(
-            f"{self.url} {reason}: what was answered before is kept, the same command goes on from there"
-        )
+        kept = "what was answered before is kept, the same command goes on from there"
+        raise IclearnError(f"{self.url} {reason}: {kept}")

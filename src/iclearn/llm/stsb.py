@@ -26,7 +26,11 @@ _COLUMNS = 7  # genre, file, year, number, score, sentence 1, sentence 2; some r
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences and their score."""
+    """Two sentences and their score.
+
+    >>> Pair("A cat sleeps.", "A dog sleeps.", 1.4).score
+    1.4
+    """
 
     first: str
     second: str
@@ -35,7 +39,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of one split, in the order of the file."""
+    """The rows of one split, in the order of the file. For an example see `load_split`.
+
+    Args:
+        name: ``train``, ``dev`` or ``test``.
+        pairs: the rows.
+        digest: SHA-256 of texts and scores.
+    """
 
     name: str
     pairs: tuple[Pair, ...]
@@ -43,6 +53,7 @@ class Split:
 
     @property
     def scores(self) -> np.ndarray:
+        """The scores (pair,)."""
         return np.array([pair.score for pair in self.pairs])
 
 
@@ -53,6 +64,13 @@ def load_split(source: str | Path, name: str, *, rows: int | None = -1) -> Split
         source: the folder of the original files (sts-train.csv, …), or the id of a dataset on a hub.
         name: ``train``, ``dev`` or ``test``.
         rows: how many rows there must be; the benchmark's own number by default, None for any.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> cells = ("main-captions", "MSRvid", "2012test", "0001", "2.500", "A man plays.", "A man sings.")
+    >>> _ = (folder / "sts-dev.csv").write_text("\\t".join(cells))
+    >>> load_split(folder, "dev", rows=None).pairs
+    (Pair(first='A man plays.', second='A man sings.', score=2.5),)
     """
     if name not in ROWS:
         raise IclearnError(f"unknown split {name!r} of the STS-Benchmark; splits are {', '.join(ROWS)}")
@@ -79,13 +97,11 @@ def read_rows(path: Path) -> list[Pair]:
     except UnicodeDecodeError as error:
         raise IclearnError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     # only \n ends a row: str.splitlines would also break at characters that occur inside sentences
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    if lines and not lines[-1]:
-        lines.pop()
+    lines = text.removesuffix("\n").split("\n") if text else []
     pairs, wrong = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            pairs.append(_pair_of(line.split("\t")))
+            pairs.append(_pair_of(line.removesuffix("\r").split("\t")))
         except ValueError as error:
             wrong.append(f"line {number}: {error}")
     if wrong:
@@ -124,9 +140,9 @@ def from_records(records: Iterable[Mapping[str, Any]], origin: str) -> list[Pair
     if rows and scores.max() <= 1:
         scores = scores * HIGHEST
     pairs = []
-    for number, ((first, second), score) in enumerate(zip(texts, scores, strict=True), start=1):
+    for number, (sentences, score) in enumerate(zip(texts, scores, strict=True), start=1):
         try:
-            pairs.append(_checked(first, second, float(score)))
+            pairs.append(_checked(*sentences, float(score)))
         except ValueError as error:
             raise IclearnError(f"{origin}, row {number}: {error}") from None
     return pairs

@@ -17,13 +17,8 @@ from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_figure
 
 _MARKS = {
-    "reproduced": "✓",
-    "contradicted": "✗",
-    "inconclusive": "?",
-    "unfinished": "…",
-    "outdated": "~",
-    "failed": "!",
-}
+    "reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "unfinished": "…", "outdated": "~", "failed": "!",
+}  # fmt: skip
 # Whose words a claim is in.
 WHOSE = {"paper": "the paper", "theory": "its theory", "ours": "ours", "design": "our design"}
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
@@ -140,15 +135,12 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | 
     notes = f'<p class="note">{html.escape(paper.notes)}</p>' if paper.notes else ""
     if stale := stale_sentence(sum(figure.get("stale", 0) for figure in facts["figures"].values())):
         notes = f'<p class="contradicted">{html.escape(stale)}</p>{notes}'
+    summary = summary_line([v for v in verdicts if only is None or v["figure"] in only])
     return _PAGE.format(
-        title=html.escape(paper.title),
-        citation=html.escape(paper.citation),
-        notes=notes,
-        summary=html.escape(summary_line([v for v in verdicts if only is None or v["figure"] in only])),
-        contents="\n".join(contents),
-        sections="\n".join(sections),
+        title=html.escape(paper.title), citation=html.escape(paper.citation), notes=notes,
+        summary=html.escape(summary), contents="\n".join(contents), sections="\n".join(sections),
         version=facts["software"]["iclearn"],
-    )
+    )  # fmt: skip
 
 
 def _register(figure: Figure) -> str:
@@ -157,13 +149,9 @@ def _register(figure: Figure) -> str:
 
 
 def stale_sentence(count: int) -> str:
-    """What to say of results that other code made; nothing where there are none."""
-    if not count:
-        return ""
-    return (
-        f"{count} stored results were made by other code than today's, so nothing is concluded from them: "
-        "--refresh computes them again."
-    )
+    """What to say of `count` results that other code made; nothing where there are none."""
+    made = f"{count} stored results were made by other code than today's, so nothing is concluded from them"
+    return f"{made}: --refresh computes them again." if count else ""
 
 
 def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
@@ -197,16 +185,16 @@ def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def details(v: dict[str, Any]) -> list[str]:
     """What one needs to weigh a verdict: expected, tolerance and why, when it was set, what the claim says no to."""
-    found = [f"Expected: {v['expected']}.", f"Tolerance: {v['tolerance']}."]
+    sentences = [f"Expected: {v['expected']}.", f"Tolerance: {v['tolerance']}."]
     if v.get("reason"):
-        found.append(f"Reason: {v['reason']}.")
+        sentences.append(f"Reason: {v['reason']}.")
     if not v.get("before", True):
-        found.append("Statement or tolerance changed after data were seen: see the register of choices.")
+        sentences.append("Statement or tolerance changed after data were seen: see the register of choices.")
     if v.get("counterexamples"):
-        found.append("Says no to: " + "; ".join(f"{n} ({w})" for n, w in v["counterexamples"].items()) + ".")
+        sentences.append("Says no to: " + "; ".join(f"{n} ({w})" for n, w in v["counterexamples"].items()) + ".")
     if v.get("changed_from"):
-        found.append(f"The claim's definition changed since it was last judged here (then: {v['changed_from']}).")
-    return found
+        sentences.append(f"The claim's definition changed since it was last judged here (then: {v['changed_from']}).")
+    return sentences
 
 
 def register_lines(figure: Figure) -> list[str]:
@@ -235,17 +223,19 @@ def short(measured: Any) -> str:
 
 
 def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
-    """How many claims there are and what became of them, the paper's own statements apart from the others."""
+    """How many claims there are and what became of them, the paper's own statements apart from the others.
+
+    >>> judged = [{"source": "paper", "verdict": word} for word in ("reproduced", "inconclusive", "reproduced")]
+    >>> summary_line(judged)
+    '3 claims. the paper: 2 of 3 reproduced, 1 inconclusive.'
+    """
     if not verdicts:
         return "no claims judged."
     parts = []
     for source, name in WHOSE.items():
-        rows = [v["verdict"] for v in verdicts if v["source"] == source]
-        if rows:
-            others = ", ".join(f"{rows.count(word)} {word}" for word in _MARKS if word != "reproduced" and word in rows)
-            parts.append(
-                f"{name}: {rows.count('reproduced')} of {len(rows)} reproduced{f', {others}' if others else ''}"
-            )
+        if rows := [v["verdict"] for v in verdicts if v["source"] == source]:
+            others = "".join(f", {rows.count(w)} {w}" for w in _MARKS if w != "reproduced" and w in rows)
+            parts.append(f"{name}: {rows.count('reproduced')} of {len(rows)} reproduced{others}")
     return f"{len(verdicts)} claims. {'; '.join(parts)}."
 
 
@@ -257,24 +247,16 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
         rows = [v for v in verdicts if v["figure"] == figure.id]
         if not rows:
             continue
-        lines += [
-            f"## {figure.id}: {figure.title}",
-            "",
-            "| verdict | whose | claim | expected | tolerance, and why | measured | seeds | set | says no to |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
+        header = "| verdict | whose | claim | expected | tolerance, and why | measured | seeds | set | says no to |"
+        lines += [f"## {figure.id}: {figure.title}", "", header, "|---" * 9 + "|"]
         for v in rows:
             cells = [
-                f"{_MARKS[v['verdict']]} {v['verdict']}",
-                WHOSE[v["source"]],
-                v["statement"],
-                v["expected"],
+                f"{_MARKS[v['verdict']]} {v['verdict']}", WHOSE[v["source"]], v["statement"], v["expected"],
                 f"{v['tolerance']}; {v['reason']}" if v.get("reason") else v["tolerance"],
-                short(v["measured"]),
-                str(v["seeds"] or ""),
+                short(v["measured"]), str(v["seeds"] or ""),
                 "before the data" if v.get("before", True) else "after: see register",
                 "; ".join(v.get("counterexamples", {})),
-            ]
+            ]  # fmt: skip
             lines.append("| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |")
         if figure.choices:
             lines += ["", "Register of choices:", "", *(f"- {line}" for line in register_lines(figure))]
@@ -289,16 +271,10 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    colors = {
-        "reproduced": "green",
-        "contradicted": "red",
-        "inconclusive": "yellow",
-        "unfinished": "yellow",
-        "failed": "magenta",
-    }
+    colors = {"reproduced": "green", "contradicted": "red", "failed": "magenta"}  # the others: yellow
     table = Table("figure", "verdict", "whose", "claim", "measured", "seeds")
     for v in verdicts:
-        word = f"[{colors[v['verdict']]}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
+        word = f"[{colors.get(v['verdict'], 'yellow')}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
         measured = escape(short(v["measured"]))
         table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, str(v["seeds"] or ""))
     print_table(table, 160)

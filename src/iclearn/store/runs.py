@@ -139,7 +139,7 @@ class Store:
         """All runs, newest first. Only the attributes are read."""
         import zarr
 
-        found = []
+        summaries = []
         for path in self.root.glob("*.zarr"):
             try:
                 meta = json.loads((path / "zarr.json").read_text())["attributes"]
@@ -149,8 +149,8 @@ class Store:
                 continue  # not one of ours
             recipe = made["recipe"]
             parts = (path.stem, path, meta["status"], loss, recipe["steps"], made["engine"], made["created"], recipe)
-            found.append(Summary(*parts))
-        return sorted(found, key=lambda s: s.created, reverse=True)
+            summaries.append(Summary(*parts))
+        return sorted(summaries, key=lambda s: s.created, reverse=True)
 
 
 class DiskCheckpoint:

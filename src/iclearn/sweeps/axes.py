@@ -77,17 +77,17 @@ def read_axes(base: Recipe, axes: Mapping[str, Any], seeds: Any = None) -> tuple
     >>> [(axis.name, axis.coords) for axis in axes]
     [('lr', (0.01, 0.1, 1.0)), ('seed', (0, 1))]
     """
-    found = [_read(base, str(key), given) for key, given in axes.items()]
+    listed = [_read(base, str(key), given) for key, given in axes.items()]
     if seeds is not None:
         values = {"range": seeds} if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-        found.append(_make(base, "seed", {"seed": expand(values, "seeds")}, None))
-    if not found:
+        listed.append(_make(base, "seed", {"seed": expand(values, "seeds")}, None))
+    if not listed:
         raise IclearnError("a sweep needs at least one axis, or seeds")
-    if name := _repeated(axis.name for axis in found):
+    if name := _repeated(axis.name for axis in listed):
         raise IclearnError(f"two axes have the name {name!r}: give one of them a name of its own")
-    if field := _repeated(field for axis in found for field in axis.fields):
+    if field := _repeated(field for axis in listed for field in axis.fields):
         raise IclearnError(f"two axes have the field {field!r}")
-    return tuple(found)
+    return tuple(listed)
 
 
 def _repeated(words: Iterable[str]) -> str | None:

@@ -153,8 +153,8 @@ class SweepFolder:
 
     def entries(self) -> dict[str, Entry]:
         """Chunk → ledger entry, of all finished chunks."""
-        found = (self.entry(path.stem) for path in (self.root / "ledger").glob("[!.]*.json"))
-        return {entry.chunk: entry for entry in found if entry is not None and entry.chunk in self.plan.chunk_by_id}
+        read = (self.entry(path.stem) for path in (self.root / "ledger").glob("[!.]*.json"))
+        return {entry.chunk: entry for entry in read if entry is not None and entry.chunk in self.plan.chunk_by_id}
 
     def sound(self, chunk: Chunk) -> bool:
         """Whether the stored numbers of a finished chunk are those that were entered."""
@@ -198,10 +198,10 @@ class SweepFolder:
 
     def failures(self, chunk: str = "*") -> dict[str, list[str]]:
         """Chunk → the text of every failed attempt, oldest first, of all chunks or one."""
-        found: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for path in sorted((self.root / "failures").glob(f"{chunk}.*.txt"), key=lambda p: p.stat().st_mtime):
-            found.setdefault(path.name.partition(".")[0], []).append(path.read_text())
-        return found
+            texts.setdefault(path.name.partition(".")[0], []).append(path.read_text())
+        return texts
 
     def reason(self, chunk: str) -> str:
         """Why the last attempt on a chunk failed, in one line."""

@@ -103,11 +103,11 @@ class Claims:
 
     def everything(self, chunk: str = "*") -> dict[str, list[Claim]]:
         """Chunk → its claims, oldest first, of all chunks that have any (or of one)."""
-        found: dict[str, list[Claim]] = {}
+        by_chunk: dict[str, list[Claim]] = {}
         for path in self.folder.glob(f"{chunk}.*"):
             if path.suffix[1:].isdigit() and not path.name.startswith("."):
-                found.setdefault(path.stem, []).append(Claim(path, int(path.suffix[1:])))
-        return {chunk: sorted(claims, key=lambda claim: claim.generation) for chunk, claims in found.items()}
+                by_chunk.setdefault(path.stem, []).append(Claim(path, int(path.suffix[1:])))
+        return {chunk: sorted(claims, key=lambda claim: claim.generation) for chunk, claims in by_chunk.items()}
 
     def generations(self, chunk: str) -> list[Claim]:
         """The claims on one chunk, oldest first."""

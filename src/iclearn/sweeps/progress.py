@@ -77,15 +77,15 @@ def status(root: str | Path) -> Progress:
     >>> from iclearn.sweeps import SweepFolder, make_plan
     >>> base = {"task": {"dim": 2, "num_prompts": "inf"}, "model": {"family": "separate_reduced"}, "steps": 20}
     >>> folder = SweepFolder.create(f"{tempfile.mkdtemp()}/sweep", make_plan(base, seeds=2, chunk=1))
-    >>> found = status(folder.root)
-    >>> found.runs_done, found.runs, found.complete
+    >>> progress = status(folder.root)
+    >>> progress.runs_done, progress.runs, progress.complete
     (0, 2, False)
     """
     folder = SweepFolder.open(root)
     plan, entries = folder.plan, folder.entries()
-    claims = {chunk: found for chunk, found in folder.claims.everything().items() if chunk not in entries}
-    active = {chunk for chunk, found in claims.items() if found[-1].lives(folder.claims.stale)}
-    failed = {c: folder.reason(c) for c, found in claims.items() if c not in active and found[-1].failed()}
+    claims = {chunk: files for chunk, files in folder.claims.everything().items() if chunk not in entries}
+    active = {chunk for chunk, files in claims.items() if files[-1].lives(folder.claims.stale)}
+    failed = {c: folder.reason(c) for c, files in claims.items() if c not in active and files[-1].failed()}
     recent = sorted(entries.values(), key=lambda entry: entry.finished)[-RECENT:]
     rate = None
     if recent:
