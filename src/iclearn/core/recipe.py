@@ -56,7 +56,7 @@ class Init(Spec, kind="init"):
 
     Args:
         scale: size of the weights; each model says which standard deviation that is for each of them.
-        scheme: as `models.initialize` defines them: ``entries`` and ``per_head`` are those of zhang2025's public code when
+        scheme: as `models.initialize` defines them: ``entries`` and ``per_head`` are those of zhang2025's code when
             its figures and its README were made, ``stacked`` is its newest; or ``given``.
         zero_blocks: whether the blocks of full attention that stay at zero under infinitely many prompts start there
             (the public code's choice).
