@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ...core.errors import IclearnError
-from .population import Matrix, Number, check_sizes, force
+from .population import Matrix, Number, Size, check_sizes, force
 from .weights import MergedWeights, SeparateWeights
 
 MAX_STEPS = 1_000_000
@@ -89,7 +89,7 @@ def check_times(times: np.ndarray | Array) -> Float[Array, " time"]:
 def gradient_flow(
     weights: _WeightsT,
     covariance: Matrix,
-    context_len: float,
+    context_len: Size,
     times: np.ndarray | Array,
     *,
     gain: float = 1.0,

@@ -12,7 +12,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from .population import Matrix, Number, Spectrum, population_loss, spectrum
+from .population import Matrix, Number, Size, Spectrum, population_loss, spectrum
 from .saddles import fixed_point_loss, learned_components, realize, saddle_index, subsets
 from .weights import Weights
 
@@ -38,7 +38,7 @@ def loss_of(weights: Weights, covariance: Matrix, context_len: Number, *, gain: 
 _gradient = eqx.filter_jit(jax.grad(loss_of))
 
 
-def gradient(weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0) -> Weights:
+def gradient(weights: Weights, covariance: Matrix, context_len: Size, *, gain: float = 1.0) -> Weights:
     """∂L/∂θ for every weight, by automatic differentiation of `loss_of`; −2 times `velocity`.
 
     Args:
@@ -72,7 +72,7 @@ def _survey(stacked: Weights, covariance: Array, context_len: Any, gain: Any) ->
 
 
 def _look(
-    points: Sequence[Weights], covariance: Matrix, context_len: float, gain: float
+    points: Sequence[Weights], covariance: Matrix, context_len: Size, gain: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Loss, gradient norm and Hessian eigenvalues at each of the points."""
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *points)
@@ -86,7 +86,7 @@ def _negative(spectra: np.ndarray, tolerance: float) -> np.ndarray | np.integer:
     return (spectra < -floor).sum(-1)
 
 
-def hessian_spectrum(weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0) -> np.ndarray:
+def hessian_spectrum(weights: Weights, covariance: Matrix, context_len: Size, *, gain: float = 1.0) -> np.ndarray:
     """Eigenvalues of the Hessian of the loss in all weights, by automatic differentiation.
 
     Args:
@@ -104,7 +104,7 @@ def hessian_spectrum(weights: Weights, covariance: Matrix, context_len: float, *
 
 
 def hessian_index(
-    weights: Weights, covariance: Matrix, context_len: float, *, gain: float = 1.0, tolerance: float = 1e-9
+    weights: Weights, covariance: Matrix, context_len: Size, *, gain: float = 1.0, tolerance: float = 1e-9
 ) -> int:
     """The number of negative eigenvalues of the Hessian.
 
@@ -121,8 +121,8 @@ def hessian_index(
     return int(_negative(hessian_spectrum(weights, covariance, context_len, gain=gain), tolerance))
 
 
-def landscape(eigenvalues: Spectrum, context_len: float, num_heads: int, rank: int = 1, *, gain: float = 1.0) -> Any:
-    """Every fixed point of separate attention that these heads can hold: loss, gradient, index, and who is visited.
+def landscape(eigenvalues: Spectrum, context_len: Size, num_heads: int, rank: int = 1, *, gain: float = 1.0) -> Any:
+    """Every fixed point of separate attention that these heads can hold: loss, gradient, index, whether visited.
 
     Args:
         eigenvalues: (dim) of Λ.

@@ -9,13 +9,13 @@ from scipy.integrate import solve_ivp
 
 from ...core.errors import IclearnError
 from .flow import check_times
-from .population import Spectrum, check_sizes, columns, inflation, spectrum
+from .population import Size, Spectrum, check_sizes, columns, inflation, spectrum
 from .saddles import fixed_point_weights, pcr_matrix
 from .weights import MergedWeights
 
 
 def merged_fixed_points(
-    eigenvalues: Spectrum, context_len: float, *, basis: np.ndarray | None = None, gain: float = 1.0
+    eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """The two matrices W can rest at (9), (11): 0, and the optimum W* = (Λ + (Λ + tr(Λ) I)/N)⁻¹/g.
 
@@ -135,7 +135,7 @@ def _check_init(w_init: float, fraction: float = 0.5) -> None:
         raise IclearnError(f"fraction must lie between 0 and 1, not {fraction}")
 
 
-def _white(eigenvalues: Spectrum, context_len: float, gain: float) -> tuple[float, float, float]:
+def _white(eigenvalues: Spectrum, context_len: Size, gain: float) -> tuple[float, float, float]:
     """λ², A and B of (10), for checked sizes."""
     check_sizes(context_len, gain)
     values = spectrum(eigenvalues)
@@ -148,7 +148,7 @@ def _white(eigenvalues: Spectrum, context_len: float, gain: float) -> tuple[floa
 
 
 def white_course(
-    times: np.ndarray, eigenvalues: Spectrum, context_len: float, w_init: float, *, gain: float = 1.0
+    times: np.ndarray, eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0
 ) -> np.ndarray:
     """σ(t) of W = σ(t) I for white covariance Λ = λI and vanishing initialization (10).
 
@@ -174,7 +174,7 @@ def white_course(
 
 
 def white_drop_time(
-    eigenvalues: Spectrum, context_len: float, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
+    eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
 ) -> float:
     """When (10) has done a part of its drop in the loss, which is ∝ (1 − σ/σ(∞))².
 
@@ -216,7 +216,7 @@ def escape_time(eigenvalues: Spectrum, w_init: float, *, gain: float = 1.0) -> f
 
 
 def _aligned(
-    values: np.ndarray, context_len: float, gain: float, w_init: float
+    values: np.ndarray, context_len: Size, gain: float, w_init: float
 ) -> tuple[Callable[[float, np.ndarray], np.ndarray], np.ndarray, np.ndarray]:
     """d/dt of (ψ, Ψ_1 … Ψ_D), see `merged_course`; their start; and the diagonal of W*."""
     optimum = fixed_point_weights(range(len(values)), values, context_len, gain=gain)
@@ -229,7 +229,7 @@ def _aligned(
 
 
 def merged_drop_time(
-    eigenvalues: Spectrum, context_len: float, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
+    eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
 ) -> float:
     """When merged attention has done a part of its drop in the loss, for any spectrum.
 
@@ -263,7 +263,7 @@ def merged_drop_time(
 
 
 def merged_course(
-    times: np.ndarray, eigenvalues: Spectrum, context_len: float, w_init: float, *, gain: float = 1.0
+    times: np.ndarray, eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """The time course of merged attention from vanishing initialization, for any spectrum: ψ(t) and Ψ(t).
 

@@ -19,7 +19,8 @@ from ...core.errors import IclearnError
 
 Spectrum = Sequence[Any] | np.ndarray  # what is in it is checked by `spectrum`
 Matrix = Float[Array, "dim dim"] | np.ndarray
-Number = float | Float[Array, ""]
+Size = float | np.integer  # of the context; infinite where that makes sense
+Number = Size | Float[Array, ""]
 
 
 def spectrum(eigenvalues: Spectrum) -> np.ndarray:
@@ -51,7 +52,7 @@ def spectra(eigenvalues: Spectrum, runs: int) -> np.ndarray:
     return np.broadcast_to(values, (runs, values.shape[1]))
 
 
-def check_sizes(context_len: float, gain: float = 1.0) -> None:
+def check_sizes(context_len: Size, gain: float = 1.0) -> None:
     """Refuse a context length below 1 (infinite is allowed) or a gain that is not positive and finite."""
     if not context_len >= 1:
         raise IclearnError(f"context_len must be at least 1, not {context_len}")
@@ -82,7 +83,7 @@ def eigenpairs(covariance: Matrix) -> tuple[np.ndarray, np.ndarray]:
     return spectrum(values), vectors[:, ::-1].copy()
 
 
-def gain_of(normalize: str, context_len: int) -> float:
+def gain_of(normalize: str, context_len: Size) -> float:
     """The gain g of a model's `normalize` setting: how many times β̂ = (1/N) Σ y_n x_n the model sees.
 
     Args:
@@ -101,7 +102,7 @@ def gain_of(normalize: str, context_len: int) -> float:
     return gains[normalize]
 
 
-def inflation(eigenvalues: Spectrum, context_len: float) -> np.ndarray:
+def inflation(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     """The ratio of E[Λ̂²] to Λ² along each eigenvector: a_d = 1 + (1 + tr Λ/λ_d)/N.
 
     Λ̂ = (1/N) Σ x_n x_nᵀ is the covariance of a prompt's context. Finite contexts enter every result of the paper

@@ -12,7 +12,7 @@ from ...core.errors import IclearnError
 from .flow import gradient_flow
 from .landscape import loss_of
 from .merged import growing_modes, is_white, merged_course, typical_effective_init, white_course
-from .population import Spectrum, check_sizes, columns, spectrum
+from .population import Size, Spectrum, check_sizes, columns, spectrum
 from .saddles import saddle_losses
 from .sequence import drop_sequence, typical_sequence
 from .staircase import loss_of_progress, progress, weights_of_progress
@@ -45,7 +45,7 @@ def _start(family: Family, weights: Mapping[str, Any] | Weights | None, init: fl
 def merged_states(
     times: np.ndarray,
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     w_init: float,
     num_heads: int,
     *,
@@ -119,8 +119,9 @@ def predict(
 
     Returns:
         An `xarray.Dataset`: ``loss`` and ``time`` over ``step``; ``weight_*`` over ``record`` as the reduced models
-        name them; ``covariance``; ``loss_minimum``; and besides ``saddle_loss`` (plateau) and, for separate attention,
-        ``drop_time``, ``drop_step``, ``drop_head``, ``new_head`` and ``head_scale`` over ``drop``.
+        name them; ``covariance``; ``loss_minimum``; and besides ``saddle_loss`` (plateau), for merged attention
+        ``effective_init``, and for separate attention ``drop_time``, ``drop_step``, ``drop_head``, ``new_head`` and
+        ``head_scale`` over ``drop``.
 
     >>> run = predict("separate", [0.6, 0.4], 31, steps=5, lr=0.02, num_heads=2, init=0.01)
     >>> run["loss"].dims, float(run["time"][1])

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.errors import IclearnError
-from .population import Spectrum, check_sizes, columns, inflation, spectrum
+from .population import Size, Spectrum, check_sizes, columns, inflation, spectrum
 from .scalar import fixed_value
 from .weights import SeparateWeights
 
@@ -43,7 +43,7 @@ def _members(subset: Subset, dim: int) -> np.ndarray:
     return np.asarray(members, int)
 
 
-def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0) -> np.ndarray:
+def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0) -> np.ndarray:
     """The diagonal of W in the eigenbasis at a fixed point: w_d = [g λ_d (1 + (1 + tr Λ/λ_d)/N)]⁻¹, 0 outside S.
 
     Args:
@@ -66,7 +66,7 @@ def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: floa
 
 
 def fixed_point_matrix(
-    subset: Subset, eigenvalues: Spectrum, context_len: float, *, basis: np.ndarray | None = None, gain: float = 1.0
+    subset: Subset, eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
 ) -> np.ndarray:
     """W = Σ_h v_h k_h q_hᵀ = Σ_{d∈S} w_d e_d e_dᵀ at a fixed point (16)-(18).
 
@@ -86,7 +86,7 @@ def fixed_point_matrix(
 
 
 def pcr_matrix(
-    components: int, eigenvalues: Spectrum, context_len: float, *, basis: np.ndarray | None = None, gain: float = 1.0
+    components: int, eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
 ) -> np.ndarray:
     """W of (22): at M_m the model computes g β̂ᵀ W x_q, principal component regression with m components.
 
@@ -106,7 +106,7 @@ def pcr_matrix(
     return fixed_point_matrix(range(components), eigenvalues, context_len, basis=basis, gain=gain)
 
 
-def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: float) -> float:
+def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: Size) -> float:
     """The loss at a fixed point, (19) for any subset: tr Λ − Σ_{d∈S} λ_d (1 + (1 + tr Λ/λ_d)/N)⁻¹.
 
     Args:
@@ -125,7 +125,7 @@ def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: float) 
     return float(values.sum() - gained[_members(subset, len(values))].sum())
 
 
-def saddle_losses(eigenvalues: Spectrum, context_len: float) -> np.ndarray:
+def saddle_losses(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     """The losses L(M_m) for m = 0..D (19): the heights of the plateaus, and last the loss after training.
 
     L(M_m) = tr Λ − Σ_{d≤m} λ_d (1 + (1 + tr Λ/λ_d)/N)⁻¹.
@@ -144,7 +144,7 @@ def saddle_losses(eigenvalues: Spectrum, context_len: float) -> np.ndarray:
     return values.sum() - np.concatenate([[0.0], np.cumsum(values / inflation(values, context_len))])
 
 
-def saddle_weights(eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0) -> np.ndarray:
+def saddle_weights(eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0) -> np.ndarray:
     """v_i of (20): at M_m head i has k = q = v_i e_i, v_i = [g λ_i (1 + (1 + tr Λ/λ_i)/N)]^(-1/3).
 
     Args:
@@ -165,7 +165,7 @@ def saddle_weights(eigenvalues: Spectrum, context_len: float, *, gain: float = 1
 def realize(
     subset: Subset,
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     num_heads: int,
     rank: int = 1,
     *,

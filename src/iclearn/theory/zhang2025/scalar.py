@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from ...core.errors import IclearnError
 from .flow import check_times, integrate
-from .population import check_sizes
+from .population import Size, check_sizes
 
 HALF_LOSS = (1 - 0.5**0.5) ** (1 / 3)
 """x = v/v* at which half of the drop in the loss is done: the loss on the way is ∝ (1 − x³)²."""
@@ -24,7 +24,7 @@ HALF_LOSS = (1 - 0.5**0.5) ** (1 / 3)
 Values = float | np.ndarray
 
 
-def fixed_value(eigenvalue: Values, trace: Values, context_len: float, *, gain: float = 1.0) -> Values:
+def fixed_value(eigenvalue: Values, trace: Values, context_len: Size, *, gain: float = 1.0) -> Values:
     """Where (21) comes to rest (20): v* = [g λ (1 + (1 + tr Λ/λ)/N)]^(-1/3).
 
     Args:
@@ -43,7 +43,7 @@ def fixed_value(eigenvalue: Values, trace: Values, context_len: float, *, gain: 
     return (gain * (eigenvalue + (eigenvalue + trace) / context_len)) ** (-1 / 3)
 
 
-def growth_rate(eigenvalue: Values, trace: Values, context_len: float, *, gain: float = 1.0) -> Values:
+def growth_rate(eigenvalue: Values, trace: Values, context_len: Size, *, gain: float = 1.0) -> Values:
     """The inverse of the unit of time of (21): g λ² v*, in 1/τ.
 
     Args:
@@ -64,7 +64,7 @@ def _field(_: Any, v: Array, args: tuple[Array, Array]) -> Array:
 
 
 def integrate_head(
-    eigenvalue: float, trace: float, context_len: float, v_0: float, times: np.ndarray, *, gain: float = 1.0
+    eigenvalue: float, trace: float, context_len: Size, v_0: float, times: np.ndarray, *, gain: float = 1.0
 ) -> np.ndarray:
     """v(t) of (21), integrated numerically (diffrax, to a relative 1e-11): a second form of `head_course`.
 
@@ -104,7 +104,7 @@ def _logit(v: Values, v_star: Values, name: str) -> Values:
 
 
 def time_to_reach(
-    v: Values, eigenvalue: float, trace: float, context_len: float, v_0: float, *, gain: float = 1.0
+    v: Values, eigenvalue: float, trace: float, context_len: Size, v_0: float, *, gain: float = 1.0
 ) -> Values:
     """t(v): the implicit solution of (21), by partial fractions.
 
@@ -155,7 +155,7 @@ def own_wait(x_0: Values, progress: float = HALF_LOSS) -> Values:
 
 
 def head_course(
-    times: np.ndarray, eigenvalue: float, trace: float, context_len: float, v_0: float, *, gain: float = 1.0
+    times: np.ndarray, eigenvalue: float, trace: float, context_len: Size, v_0: float, *, gain: float = 1.0
 ) -> np.ndarray:
     """v(t) of (21), exact to rounding, by inverting `time_to_reach`.
 
@@ -198,7 +198,7 @@ def plateau_duration(eigenvalue: Values, v_0: Values, *, gain: float = 1.0) -> V
 
 
 def drop_duration(
-    eigenvalue: float, trace: float, context_len: float, v_0: float, *, gain: float = 1.0, progress: float = HALF_LOSS
+    eigenvalue: float, trace: float, context_len: Size, v_0: float, *, gain: float = 1.0, progress: float = HALF_LOSS
 ) -> float:
     """The time that (21) takes from v_0 to a part of v*.
 

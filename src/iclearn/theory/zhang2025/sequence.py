@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import IclearnError
 from .escape import SmallHead
-from .population import Spectrum, spectra, spectrum
+from .population import Size, Spectrum, spectra, spectrum
 from .saddles import learned_components
 from .scalar import HALF_LOSS, fixed_value, own_wait
 from .weights import SeparateWeights
@@ -103,7 +103,7 @@ class _Race:
     of its unused pairs. Their axes begin with run and head.
     """
 
-    def __init__(self, small: SmallHead, values: np.ndarray, context_len: float, gain: float):
+    def __init__(self, small: SmallHead, values: np.ndarray, context_len: Size, gain: float):
         runs, heads, self.rank, self.dim = small.plus.shape
         self.value, self.plus, self.minus = np.array(small.value), small.plus.copy(), small.minus.copy()
         self.grown, self.held = np.zeros((runs, heads), bool), np.zeros((runs, heads, self.dim), bool)
@@ -216,7 +216,7 @@ class _Race:
 def drop_sequences(
     weights: SeparateWeights,
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
@@ -253,7 +253,7 @@ def drop_sequences(
 def drop_sequence(
     weights: SeparateWeights,
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
@@ -287,7 +287,7 @@ def drop_sequence(
 
 def typical_sequence(
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     v_0: Spectrum | float,
     *,
     num_heads: int,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
-from .population import Spectrum, columns, spectra
+from .population import Size, Spectrum, columns, spectra
 from .saddles import fixed_point_weights
 from .scalar import fixed_value, growth_rate, own_course
 from .sequence import Drop, Drops
@@ -16,7 +16,7 @@ from .weights import SeparateWeights
 
 
 def progress(
-    times: np.ndarray, drops: Sequence[Drop] | Drops, eigenvalues: Spectrum, context_len: float, *, gain: float = 1.0
+    times: np.ndarray, drops: Sequence[Drop] | Drops, eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0
 ) -> np.ndarray:
     """How far each eigenvector is learned over time: ρ_d(t) = W_dd(t)/w_d between 0 and 1.
 
@@ -58,7 +58,7 @@ def progress(
     return done
 
 
-def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: float) -> np.ndarray:
+def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     """The loss for a given progress: L = tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²), a_d of `inflation`.
 
     It is `population_loss` at W = Σ_d ρ_d w_d e_d e_dᵀ; where all ρ are 0 or 1, this is (19).
@@ -83,7 +83,7 @@ def weights_of_progress(
     done: np.ndarray,
     drops: Sequence[Drop],
     eigenvalues: Spectrum,
-    context_len: float,
+    context_len: Size,
     *,
     num_heads: int,
     rank: int,
