@@ -82,7 +82,7 @@ def drawing_times(recipe: Recipe, steps: int, repeats: int) -> tuple[tuple[float
     @eqx.filter_jit
     def draw(engine: FreshEngine, key) -> jax.Array:
         def one(step, total):
-            task = engine.task.unchecked(**engine.numbers)
+            task = engine.task.unchecked(**engine.parameters)
             batch = task.fresh(engine.seed, jax.random.fold_in(key, step), engine.batch_size, engine.dtype)
             return total + sum(jnp.sum(leaf) for leaf in jax.tree.leaves(eqx.filter(batch, eqx.is_inexact_array)))
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.engines.batch import pallas
-from iclearn.engines.batch.inputs import traced_runs, with_number
+from iclearn.engines.batch.inputs import recipe_of_run, traced_runs
 from iclearn.engines.batch.train_batch import train_batch, train_vmap
 from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll, unrolled_step
 from iclearn.engines.build import prepare
@@ -82,7 +82,7 @@ def timed(call: Callable[[], Any], repeat: int) -> tuple[float, list[float]]:
 def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = pallas.BLOCK) -> dict[str, Any]:
     """One path at one batch size: training and reductions on the device, and the whole call."""
     numbers = numbers_of(runs)
-    first = with_number(recipe, numbers, 0)
+    first = recipe_of_run(recipe, numbers, 0)
     setup = prepare(first)
     steps = sample_steps(recipe.steps, SAMPLES)
     lanes, minimum = jax.block_until_ready(traced_runs(recipe, setup, numbers))
@@ -132,10 +132,10 @@ def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = pallas.
 def alone(recipe: Recipe, runs: int) -> dict[str, Any]:
     """The same runs one at a time, as `simulate` does them."""
     numbers = numbers_of(runs)
-    simulate(with_number(recipe, numbers, 0))
+    simulate(recipe_of_run(recipe, numbers, 0))
     begin = time.perf_counter()
     for i in range(runs):
-        simulate(with_number(recipe, numbers, i))
+        simulate(recipe_of_run(recipe, numbers, i))
     seconds = time.perf_counter() - begin
     return {"path": "serial", "runs": runs, "runs_per_second": runs / seconds}
 

@@ -54,7 +54,7 @@ def worst(*words: Word) -> Word:
     >>> worst("reproduced", "inconclusive")
     'inconclusive'
     """
-    return max(words, key=WORDS.index, default="failed")
+    return max(words, key=WORDS.index) if words else "failed"
 
 
 def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.5) -> Outcome:

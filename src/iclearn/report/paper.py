@@ -22,40 +22,7 @@ _MARKS = {
 # Whose words a claim is in.
 WHOSE = {"paper": "the paper", "theory": "its theory", "ours": "ours", "design": "our design"}
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }}
-h1 {{ font-size: 1.6rem; }}
-h2 {{ margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; font-size: 1.25rem; }}
-.pair {{ display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 2rem; align-items: start; }}
-.pair.wide {{ grid-template-columns: minmax(0, 1fr); gap: 1rem; }}
-@media (max-width: 60rem) {{ .pair {{ grid-template-columns: minmax(0, 1fr); }} }}
-img {{ width: 100%; height: auto; }}
-nav {{ columns: 20rem; font-size: .88rem; }}
-nav a {{ display: block; color: inherit; text-decoration: none; break-inside: avoid; }}
-table {{ border-collapse: collapse; width: 100%; font-size: .88rem; }}
-td, th {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #ddd; }}
-td p {{ margin: .3rem 0 0; overflow-wrap: anywhere; }}
-.measured {{ max-height: 12rem; overflow-y: auto; }}
-.verdict {{ font-weight: 600; white-space: nowrap; }}
-.reproduced {{ color: #00664a; }} .contradicted {{ color: #a33b00; }}
-.inconclusive, .unfinished, .outdated {{ color: #6b5600; }} .failed {{ color: #8a0050; }}
-pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap; }}
-.note {{ color: #555; font-size: .88rem; }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{citation}</p>
-{notes}
-<p><strong>{summary}</strong></p>
-<nav>{contents}</nav>
-{sections}
-<p class="note">Written by iclearn {version}. The set-up of every figure, versions, hardware, seeds and costs are in
-<a href="card.md">card.md</a> and <a href="card.json">card.json</a>; the numbers in
-<a href="verdicts.json">verdicts.json</a>.</p>
-</body></html>
-"""
+_PAGE = (Path(__file__).parent / "page.html").read_text()
 
 
 class Drawing:

@@ -8,7 +8,7 @@ tests repeat some of them). What is exact is the loss for each span, which is a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -149,5 +149,5 @@ def _least(loss: Callable[[np.ndarray], np.ndarray], stretch: float) -> tuple[fl
     grid, spacing = np.linspace(-np.pi / 2, np.pi / 2, 1000, endpoint=False, retstep=True)
     middle = grid[np.argmin(loss(at(grid)))]
     near = (middle - spacing, middle + spacing)
-    found = minimize_scalar(one, bounds=near, method="bounded", options={"xatol": 1e-12})
+    found: Any = minimize_scalar(one, bounds=near, method="bounded", options={"xatol": 1e-12})
     return float(found.fun), float(at(np.array([found.x]))[0])
