@@ -69,6 +69,8 @@ def draw(data: Data):
     ax.set(
         xlabel=r"predicted floor $\mathrm{lr}/(4\sqrt{B})\,\sum_i \sigma_i$", ylabel="loss above the optimum at rest"
     )
+    ax.set_xticks((0.02, 0.05, 0.1, 0.2), ("0.02", "0.05", "0.1", "0.2"))
+    ax.set_xticks((), minor=True)
     ax.set(title=r"Adam on fresh prompts, $\|w^*\|$ = 1")
     ax.legend(fontsize=9)
     return figure
