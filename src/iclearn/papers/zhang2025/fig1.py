@@ -64,8 +64,8 @@ def draw(data: Data):
     sizes = np.array(list(data["merged"]), float)
     right.loglog(sizes, middle * PROMPTS[0] / sizes, color="0.5", ls="--", lw=1.2, label="$1/P$")
     right.set(xlabel="prompts $P$", ylabel="largest difference / whole fall", title="attention against the network")
-    right.set_xticks(sizes, [f"{size:.0f}" for size in sizes])
-    right.set_xticks((), minor=True)
+    right.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    right.minorticks_off()
     right.legend()
     return figure
 
