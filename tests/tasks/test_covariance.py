@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,6 +65,14 @@ def test_a_matrix_is_taken_as_it_is():
     np.testing.assert_allclose(task.covariance_matrix(5), MATRIX, atol=1e-14)
     doubled = LinearRegression(dim=3, covariance=Covariance.matrix(MATRIX, trace=12.0))
     np.testing.assert_allclose(doubled.covariance_matrix(5), 2 * np.array(MATRIX), atol=1e-14)
+
+
+@pytest.mark.parametrize(("covariance", "dim", "expected"), SPECTRA)
+def test_a_traced_trace_gives_the_same_factor(covariance, dim, expected):
+    """As in a batch of runs that differ in the trace: eigenvectors stay, also those of a given matrix."""
+    wanted = covariance.replace(trace=7.0).factor(dim, KEY)
+    traced = jax.jit(lambda trace: covariance.unchecked(trace=trace).factor(dim, KEY))(7.0)
+    np.testing.assert_allclose(traced, wanted, rtol=1e-13, atol=1e-13)
 
 
 @settings(deadline=None, max_examples=50)
