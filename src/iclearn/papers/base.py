@@ -105,14 +105,21 @@ class Claim:
         except Exception as error:
             return Outcome(f"{type(error).__name__}: {error}", "failed")
 
-    def refusals(self, data: Data) -> dict[str, Word]:
-        """What the claim says of each of its counter-examples, made from this data."""
+    def refusals(self, data: Data, *, strict: bool = True) -> dict[str, Word]:
+        """What the claim says of each of its counter-examples, made from this data.
+
+        Args:
+            data: the figure's data.
+            strict: raise where a counter-example cannot be made from it; else it is said so, as a failed one.
+        """
         found: dict[str, Word] = {}
         for example in self.counterexamples:
             try:
                 found[example.name] = self.judged(example.perturb(data)).verdict
             except Exception as error:
-                raise IclearnError(f"counter-example {example.name!r} of {self.id} breaks: {error}") from error
+                if strict:
+                    raise IclearnError(f"counter-example {example.name!r} of {self.id} breaks: {error}") from error
+                found[f"{example.name} (cannot be made from this data)"] = "failed"
         return found
 
 
@@ -179,7 +186,7 @@ class Figure:
                 Verdict(
                     paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
                     claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
-                    claim.refusals(data), claim.holds,
+                    claim.refusals(data, strict=False), claim.holds,
                 )
             )  # fmt: skip
         return verdicts

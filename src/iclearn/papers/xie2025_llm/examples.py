@@ -7,6 +7,7 @@ idea the more examples it has seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -57,13 +58,15 @@ def with_views(data: xr.Dataset, names: Sequence[str]) -> Data:
 
 
 def answered(
-    title: str, change: Callable[[xr.Dataset], np.ndarray], what: str = "answer", **where: object
+    title: str, change: Callable[[xr.Dataset], np.ndarray], what: str = "answer", **where: Any
 ) -> Counterexample:
-    """A counter-example in which the answers (or another array) at these labels are replaced."""
+    """A counter-example in which the answers (or another array) at these labels are replaced; a pair is given by its
+    place."""
 
     def perturb(data: Data) -> Data:
         new = data["data"].copy(deep=True)
-        new[what].loc[where] = change(data["data"])
+        place = {"pair": new["pair"].values[where["pair"]]} if "pair" in where else {}
+        new[what].loc[{**where, **place}] = change(data["data"])
         return with_views(new, [name for name in data if name != "data"])
 
     return Counterexample(title, perturb)

@@ -21,7 +21,7 @@ def adam_floor(lr: float, batch_size: int, deviations: ArrayLike) -> float:
         batch_size: B, fresh prompts a step.
         deviations: σ_i of every trained weight.
 
-    >>> adam_floor(1e-3, 400, [2.0, 4.0])
+    >>> round(adam_floor(1e-3, 400, [2.0, 4.0]), 9)
     7.5e-05
     """
     return float(lr / (4 * np.sqrt(batch_size)) * np.sum(np.asarray(deviations, float)))
