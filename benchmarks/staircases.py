@@ -78,7 +78,7 @@ class Curve:
 
     @property
     def loudness(self) -> str:
-        """"loud" where every visible drop can be told, "faint" where some hardly can, "lost" where some cannot."""
+        """ "loud" where every visible drop can be told, "faint" where some hardly can, "lost" where some cannot."""
         z = float(self.z[self.z >= HIDDEN].min(initial=np.inf))
         if z >= LOUD and self.swing >= 4 and not (self.z < HIDDEN).any():
             return "loud"
