@@ -28,6 +28,7 @@ from .reading import loss_curve
 from .segments import CONTRAST, EDGE, Core, crossing, pairs, slow_segments, spans
 
 Scale = Literal["linear", "log"]
+LATE = 0.2  # of the whole time: a curve that has been at rest for less than this is unfinished
 _SWINGS = 0.3  # of the curve's range: slow swings that may hide anything
 
 
@@ -70,7 +71,8 @@ class Staircase:
         plateaus: in the order of time.
         drops: in the order of time, the last unfinished one included where the curve ends in it.
         floor: the stretch in which the curve comes to rest (None where it does not, or rests above the minimum).
-        unfinished: the curve still moves at its end, or ends on a plateau above the minimum that was given.
+        unfinished: the curve still moves at its end, has moved in the last fifth of its time, or ends on a plateau
+            above the minimum that was given.
         sentence: how the curve ends, in words.
         doubt: what the curve does not tell, in words; empty where nothing is in doubt. The rest is then the reading
             that asks for most, and may miss plateaus.
@@ -174,7 +176,7 @@ def _found(values: bytes, times: bytes, minimum: float | None, scale: Scale, con
     strict, lenient = _best(curves, contrast), _best(curves, contrast, lenient=True)
     if strict.curve.still:
         rest = _stretch(strict.curve, 0.0, float(strict.curve.traveled[-1]), np.inf)
-        found = _ending(strict.curve, [rest], [], minimum, at_rest=True)
+        found = _at_rest(strict.curve, [rest], [], minimum)
     else:
         found = _describe(strict, minimum)
     doubt = _doubt(found, curves[-1], strict, lenient, contrast)
@@ -245,10 +247,13 @@ def _describe(reading: _Reading, minimum: float | None) -> Staircase:
     for span, beside in zip(spans(cores, total), pairs(curve, cores), strict=True):
         contrast = min((pair.contrast for pair in beside), default=np.inf)
         found.append(_stretch(curve, *span, contrast))
+    sentence = "still moving at the end"
     at_rest = bool(cores) and cores[-1].last >= total
-    if at_rest and _moving(curve):
-        found.pop()
+    if at_rest and _moving(curve, LATE / 2 * float(curve.time[-1] - curve.time[0])):
+        rest = found.pop()
         at_rest = False
+        if not _moving(curve, float(curve.time[-1] - crossing(curve, spans(cores, total)[-1][0])) / 2):
+            sentence = f"at rest since {rest.start:.6g}, for less than a fifth of the whole time"
     marks = [(0.0, 0.0), *[(c.first, c.last) for c in cores], (total, total)]
     drops = []
     for (_, upper), (lower, _) in pairwise(marks):
@@ -258,27 +263,25 @@ def _describe(reading: _Reading, minimum: float | None) -> Staircase:
         times = [curve.clock(crossing(curve, upper + share * size)) for share in (EDGE, 0.5, 1 - EDGE)]
         loss = np.interp([upper, lower], curve.traveled, curve.smooth)
         drops.append(Drop(times[1], times[2] - times[0], float(loss[0] - loss[1])))
-    return _ending(curve, found, drops, minimum, at_rest=at_rest)
+    if at_rest:
+        return _at_rest(curve, found, drops, minimum)
+    return Staircase(tuple(found), tuple(drops), None, True, sentence)
 
 
-def _moving(curve: Unfolded) -> bool:
-    """At the speed of its last two tenths, would the curve go a tenth of its whole way in as long again?"""
-    start, end = float(curve.time[0]), float(curve.time[-1])
-    after = curve.time >= end - 0.1 * (end - start)
-    before = (curve.time >= end - 0.2 * (end - start)) & ~after
+def _moving(curve: Unfolded, window: float) -> bool:
+    """At the speed of its last two windows, would the curve go a tenth of its whole way in as long again?"""
+    span = float(curve.time[-1] - curve.time[0])
+    after = curve.time >= curve.time[-1] - window
+    before = (curve.time >= curve.time[-1] - 2 * window) & ~after
     if not (before.any() and after.any()):
         return False
     moved = abs(float(curve.loss[before].mean() - curve.loss[after].mean()))
     error = float(np.hypot(*(_error_of_mean(curve, part) for part in (before, after))))
-    return moved > EDGE**2 * float(curve.traveled[-1]) + 3 * error
+    return moved > EDGE * window / span * float(curve.traveled[-1]) + 3 * error
 
 
-def _ending(
-    curve: Unfolded, stretches: list[Plateau], drops: list[Drop], minimum: float | None, *, at_rest: bool
-) -> Staircase:
-    """Floor, plateau above the minimum, or still moving."""
-    if not at_rest:
-        return Staircase(tuple(stretches), tuple(drops), None, True, "still moving at the end")
+def _at_rest(curve: Unfolded, stretches: list[Plateau], drops: list[Drop], minimum: float | None) -> Staircase:
+    """The last stretch is the floor, or a plateau above the minimum."""
     rest = stretches[-1]
     # A curve that is still settling has less left to go than twice what it went in the second half of its rest.
     clock = np.exp(curve.time) if curve.log else curve.time

@@ -107,7 +107,7 @@ def _slowest(speed: np.ndarray, distances: np.ndarray, middle: np.ndarray, least
     at = int(np.searchsorted(different, least))
     first = int(different[at - 1]) + 1 if at else 0
     last = int(different[at]) if at < different.size else speed.size
-    if distances[last] - distances[first] < _STRAIGHT * distances[-1]:
+    if last - first < 3 or distances[last] - distances[first] < _STRAIGHT * distances[-1]:
         return float(middle[least])
     return float((distances[first] + distances[last]) / 2)
 
