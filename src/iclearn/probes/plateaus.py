@@ -129,7 +129,7 @@ def find_plateaus(
     >>> len(find_plateaus(np.exp(-t), time=t))
     0
     >>> find_plateaus(0.5 / (1 + np.exp((t - 30) / 3)) + 0.5 / (1 + np.exp((t - 65) / 3)), time=t).doubt
-    'the stretch from 37 to 58 near 0.5 is 8.8 times slower than the drop beside it, and a plateau is 10 times slower'
+    'from 36.59 to 58.41, near 0.5, it is 8.9 times slower than in the drop beside it, not 10 times'
     """
     if minimum is None and isinstance(loss, Trace) and "loss_minimum" in loss.data:
         minimum = float(loss.data["loss_minimum"])
@@ -213,13 +213,12 @@ def _unclear(reading: _Reading, contrast: float) -> str:
     rows = [(pair, span) for span, beside in zip(bounds, pairs(curve, reading.cores), strict=True) for pair in beside]
     pair, span = min(rows, key=lambda row: min(row[0].contrast / contrast, row[0].clearness))
     stretch = _stretch(curve, *span, pair.contrast)
-    words = f"the stretch from {stretch.start:.4g} to {stretch.end:.4g} near {stretch.height:.3g}"
+    words = f"from {stretch.start:.4g} to {stretch.end:.4g}, near {stretch.height:.3g}, it"
     if pair.clearness < 1:
         return (
-            f"{words} may be a plateau: the drop beside it is {pair.clearness:.2g} times the size that noise can hide"
+            f"{words} may be on a plateau: the drop beside it has {pair.clearness:.2g} of the size that noise can hide"
         )
-    slower = f"{pair.contrast:.2g} times slower than the drop beside it"
-    return f"{words} is {slower}, and a plateau is {contrast:g} times slower"
+    return f"{words} is {pair.contrast:.2g} times slower than in the drop beside it, not {contrast:g} times"
 
 
 def _stretch(curve: Unfolded, begin: float, end: float, contrast: float) -> Plateau:
