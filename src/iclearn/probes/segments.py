@@ -1,12 +1,14 @@
 """Slow stretches of an unfolded curve: candidates from its speed, then the weakest contrasts canceled.
 
 Slow stretches and drops alternate along the distance the curve travels. As in persistent homology, neighbors whose
-speeds differ least cancel first, until every stretch is `CONTRAST` times slower than the drops beside it.
+speeds differ least cancel first, until every stretch is so many times slower than the drops beside it. The order in
+which they cancel does not depend on how many times are asked for, so that asking for more never finds more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +18,10 @@ from .curves import Unfolded
 CONTRAST = 10.0  # "much smaller": an order of magnitude in slope
 EDGE = 0.1  # a stretch ends where the curve has gone this fraction of the way to the next one
 _FASTEST = 1 / 3  # the speed of a drop is that of its fastest third, whatever slower parts it has
-_SIGNIFICANT = 8.0  # a drop is at least this many standard deviations of the noise
+_SIGNIFICANT = 8.0  # a drop is at least this many standard deviations of the noise,
+_AGAINST = 2.0  # and this many times as large as the largest move in the other direction
+_LENIENT = (1 / 2, 1 / 3)  # shares of contrast and clearness below which nothing is doubtful any more
+_STRAIGHT = 1e-2  # of the whole distance: equal speeds over less than this happen in smooth curves, too
 _RESOLUTION = 1e-10  # of the whole distance: slower motion than this is rounding
 
 
@@ -64,13 +69,14 @@ def _knots(curve: Unfolded, least: Float[np.ndarray, " point"]) -> tuple[np.ndar
     return times, distances
 
 
-def _candidates(curve: Unfolded) -> list[Core]:
-    """Slowest points: each counts once speed has fallen by CONTRAST before it and risen by as much after it.
+def _candidates(curve: Unfolded, hint: float, knots: float) -> list[Core]:
+    """Slowest points: each counts once speed has fallen by `hint` before it and risen by as much after it.
 
     At the start of the curve the rise is enough (the first stretch), at its end the fall (where it comes to rest).
+    Speed is measured between points at which the curve has moved by `knots` standard deviations of the noise.
     """
     total = float(curve.traveled[-1])
-    least = np.maximum(3 * curve.noise, _RESOLUTION * total)  # less than this may be noise, or rounding
+    least = np.maximum(knots * curve.noise, _RESOLUTION * total)  # less than this may be noise, or rounding
     times, distances = _knots(curve, least)
     lengths = np.maximum(np.diff(distances), _RESOLUTION * total)
     speed = np.log(lengths / np.diff(times))
@@ -81,15 +87,29 @@ def _candidates(curve: Unfolded) -> list[Core]:
     for i, value in enumerate(speed.tolist()):
         least = i if value < speed[least] else least
         most = i if value > speed[most] else most
-        if slowing is not True and value < speed[most] - np.log(CONTRAST):
+        if slowing is not True and value < speed[most] - np.log(hint):
             slowing, least = True, i
-        elif slowing is not False and value > speed[least] + np.log(CONTRAST):
-            where = 0.0 if slowing is None else float(middle[least])
+        elif slowing is not False and value > speed[least] + np.log(hint):
+            where = 0.0 if slowing is None else _slowest(speed, distances, middle, least)
             cores.append(Core(where, where))
             slowing, most = False, i
     if slowing:
         cores.append(Core(total, total))
     return cores
+
+
+def _slowest(speed: np.ndarray, distances: np.ndarray, middle: np.ndarray, least: int) -> float:
+    """Distance of the slowest point; on a straight stretch, where rounding would choose it, the middle of that."""
+    lengths = np.maximum(np.diff(distances), _RESOLUTION * distances[-1])
+    rounding = 16 * np.finfo(float).eps * distances[-1] / lengths
+    alike = np.abs(speed - speed[least]) <= rounding + rounding[least]
+    different = np.flatnonzero(~alike)
+    at = int(np.searchsorted(different, least))
+    first = int(different[at - 1]) + 1 if at else 0
+    last = int(different[at]) if at < different.size else speed.size
+    if last - first < 3 or distances[last] - distances[first] < _STRAIGHT * distances[-1]:
+        return float(middle[least])
+    return float((distances[first] + distances[last]) / 2)
 
 
 def spans(cores: list[Core], total: float) -> list[tuple[float, float]]:
@@ -120,66 +140,93 @@ def _noise_between(curve: Unfolded, upper: float, lower: float) -> float:
     return float(curve.noise[max(first - 1, 0) : last + 1].max())
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A stretch and a drop beside it: how many times faster the drop is, and whether it stands out of the noise."""
+class Pair(NamedTuple):
+    """A stretch and a drop beside it.
+
+    Args:
+        contrast: how many times faster the drop is.
+        clearness: size of the drop over the size that noise can hide.
+        after: the drop comes after the stretch.
+    """
 
     contrast: float
-    stretch: int
+    clearness: float
     after: bool
 
 
-def pairs(curve: Unfolded, cores: list[Core]) -> list[_Pair]:
-    """Contrast of every stretch with every drop beside it; 0 where the drop is lost in the noise."""
+def pairs(curve: Unfolded, cores: list[Core]) -> list[list[Pair]]:
+    """Contrast of every stretch with the drops beside it."""
+    return [_pairs_of(curve, cores, i) for i in range(len(cores))]
+
+
+def _pairs_of(curve: Unfolded, cores: list[Core], i: int) -> list[Pair]:
+    before = cores[i - 1].last if i else 0.0
+    after = cores[i + 1].first if i + 1 < len(cores) else float(curve.traveled[-1])
+    return _measure(curve, cores[i], before, after)
+
+
+def _measure(curve: Unfolded, core: Core, before: float, after: float) -> list[Pair]:
+    """A stretch against the drops on both sides of it, which reach from `before` to it and from it to `after`."""
     total = float(curve.traveled[-1])
+    significant = max(_SIGNIFICANT, _AGAINST * curve.rise)
+    drops = {False: (before, core.first), True: (core.last, after)}
+    smaller = min((lower - upper for upper, lower in drops.values() if lower > upper), default=0.0)
+    margin = min(max(EDGE * smaller, 2 * _noise_between(curve, core.first, core.last)), smaller / 2)
+    own = _mean_speed(curve, max(core.first - margin, 0.0), min(core.last + margin, total))
     found = []
-    for i, core in enumerate(cores):
-        above = (cores[i - 1].last if i else 0.0, core.first)
-        below = (core.last, cores[i + 1].first if i + 1 < len(cores) else total)
-        sizes = {False: above[1] - above[0], True: below[1] - below[0]}  # 0 where the curve begins or ends here
-        smaller = min((size for size in sizes.values() if size > 0), default=0.0)
-        margin = min(max(EDGE * smaller, 2 * _noise_between(curve, core.first, core.last)), smaller / 2)
-        own = _mean_speed(curve, max(core.first - margin, 0.0), min(core.last + margin, total))
-        for after, (upper, lower) in ((False, above), (True, below)):
-            size = sizes[after]
-            if size <= 0:
-                continue
-            drop = _fastest(curve, upper + EDGE * size, lower - EDGE * size)
-            clear = size > max(_SIGNIFICANT * _noise_between(curve, upper, lower), 10 * _RESOLUTION * total)
-            found.append(_Pair(drop / max(own, 1e-300) if clear else 0.0, i, after))
+    for is_after, (upper, lower) in drops.items():
+        size = lower - upper
+        if size <= 0:  # the curve begins or ends here
+            continue
+        drop = _fastest(curve, upper + EDGE * size, lower - EDGE * size)
+        hidden = max(significant * _noise_between(curve, upper, lower), 10 * _RESOLUTION * total)
+        found.append(Pair(drop / max(own, 1e-300), size / hidden, is_after))
     return found
 
 
-def slow_segments(curve: Unfolded) -> list[Core]:
-    """The stretches that are CONTRAST times slower than all drops beside them.
+def slow_segments(curve: Unfolded, contrast: float = CONTRAST, *, lenient: bool = False) -> list[Core]:
+    """The stretches that are `contrast` times slower than all drops beside them, these being clear of the noise.
 
-    The first begins at distance 0 where the curve starts on a plateau, the last ends at the whole distance where the
-    curve ends at rest.
+    Drops that are lost in the noise cancel first, then neighbors in the order of their contrast. The first stretch
+    begins at distance 0 where the curve starts on a plateau, the last ends at the whole distance where the curve ends
+    at rest. A `lenient` reading asks for half of the contrast, and for a third of what clears a drop of the noise.
     """
-    cores = _candidates(curve)
+    if curve.still:
+        return []
+    less, clear = _LENIENT if lenient else (1.0, 1.0)
     total = float(curve.traveled[-1])
+    cores = _candidates(curve, less * min(contrast, CONTRAST), 3 * clear)
+    measured = pairs(curve, cores)
     while cores:
-        weakest = min(pairs(curve, cores), key=lambda pair: pair.contrast, default=None)
-        if weakest is None or weakest.contrast >= CONTRAST:
+        every = [(pair, i) for i, found in enumerate(measured) for pair in found]
+        lost = next((row for row in every if row[0].clearness < clear), None)
+        weakest = lost or min(every, key=lambda row: row[0].contrast, default=None)
+        if weakest is None or not (lost or weakest[0].contrast < less * contrast):
             break
-        cores = _cancel(curve, cores, weakest, total)
+        size, at = len(cores), weakest[1]
+        cores = _cancel(curve, cores, *weakest, in_noise=lost is not None)
+        # Only the neighbors of what has gone are other than they were.
+        first, kept = max(at - 2, 0), max(size - at - 3, 0)
+        last = max(len(cores) - kept, first)
+        fresh = [_pairs_of(curve, cores, i) for i in range(min(first, len(cores)), last)]
+        measured = [*measured[:first], *fresh, *measured[size - kept :]] if cores else []
     return cores if cores != [Core(0.0, total)] else []
 
 
-def _cancel(curve: Unfolded, cores: list[Core], pair: _Pair, total: float) -> list[Core]:
-    """Remove a drop or a stretch, whichever the motion of the two together resembles less."""
-    i, core = pair.stretch, cores[pair.stretch]
+def _cancel(curve: Unfolded, cores: list[Core], pair: Pair, i: int, *, in_noise: bool) -> list[Core]:
+    """Remove a drop or the stretch i beside it, whichever the motion of the two together resembles less."""
+    core, total = cores[i], float(curve.traveled[-1])
     other = i + 1 if pair.after else i - 1
     ends_curve = core.last >= total if not pair.after else core.first <= 0
     if not 0 <= other < len(cores):  # the drop is the first or the last of the curve
-        if ends_curve and pair.contrast > 0:
+        if ends_curve and not in_noise:
             return []  # one stretch, one drop, and little between them: the whole curve moves
         grown = Core(core.first, total) if pair.after else Core(0.0, core.last)
         return [*cores[:i], grown, *cores[i + 1 :]]
     merged = Core(min(core.first, cores[other].first), max(core.last, cores[other].last))
     without = [*cores[:i], *cores[i + 1 :]]
     joined = [*cores[: min(i, other)], merged, *cores[max(i, other) + 1 :]]
-    if pair.contrast == 0:
+    if in_noise:
         return joined
     if ends_curve:
         return without  # the first or last stretch of the curve is part of the drop beside it
