@@ -74,7 +74,8 @@ def judge_seeds(passed: Sequence[bool], measured: Any, *, share: float = 0.5) ->
 def judge_groups(groups: Mapping[Any, Sequence[bool]], measured: Any, *, share: float = 0.5) -> Outcome:
     """`judge_seeds` for each group of runs; the verdict is the worst of them, so that no group hides behind others."""
     outcomes = [judge_seeds(passed, measured, share=share) for passed in groups.values()]
-    return Outcome(measured, worst(*(o.verdict for o in outcomes)), sum(o.seeds for o in outcomes))
+    words: list[Word] = [outcome.verdict for outcome in outcomes]
+    return Outcome(measured, worst(*words), sum(outcome.seeds for outcome in outcomes))
 
 
 def judge_close(measured: float, expected: float, tolerance: float, *, seeds: int = 0) -> Outcome:
