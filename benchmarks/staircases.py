@@ -173,7 +173,7 @@ def _noise(noise: Noise, points: int, rng: np.random.Generator) -> tuple[np.ndar
         return white, lambda n: noise.level**2 / n
     rho = noise.memory
     white[1:] *= (1 - rho**2) ** 0.5  # the first point has the stationary variance
-    draws = lfilter([1.0], [1.0, -rho], white)
+    draws = np.asarray(lfilter([1.0], [1.0, -rho], white))
 
     def variance(n: np.ndarray) -> np.ndarray:
         return noise.level**2 / n**2 * (n * (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**n) / (1 - rho) ** 2)

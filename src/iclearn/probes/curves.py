@@ -175,8 +175,8 @@ def resolutions(loss: Float[np.ndarray, " step"], time: Float[np.ndarray, " step
             cuts = np.searchsorted(time, np.linspace(time[0], time[-1], count + 1)[1:-1])
             edges = np.unique(np.concatenate([[0], cuts, [time.size]]))
         counts = np.diff(edges).astype(float)
-        means = [np.add.reduceat(values, edges[:-1]) / counts for values in (loss, time)]
-        found.append(unfold(*means, counts, log=log))
+        level, when = (np.add.reduceat(values, edges[:-1]) / counts for values in (loss, time))
+        found.append(unfold(level, when, counts, log=log))
         count //= 2
     return found
 

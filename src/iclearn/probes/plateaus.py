@@ -17,7 +17,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from .curves import Unfolded, resolutions
 from .reading import loss_curve
 from .segments import CONTRAST, EDGE, Core, crossing, pairs, slow_segments, spans
 
-Scale = Literal["linear", "log"]
 LATE = 0.2  # of the whole time: a curve that has been at rest for less than this is unfinished
 _SWINGS = 0.3  # of the curve's range: slow swings that may hide anything
 
@@ -108,7 +107,7 @@ def find_plateaus(
     *,
     time: Any = None,
     minimum: float | None = None,
-    scale: Scale = "linear",
+    scale: str = "linear",
     contrast: float = CONTRAST,
 ) -> Staircase:
     """Plateaus, drops and floor of a loss curve (an array or a Trace).
@@ -169,7 +168,7 @@ def _best(curves: list[Unfolded], contrast: float, *, lenient: bool = False) -> 
 
 
 @functools.lru_cache(maxsize=128)
-def _found(values: bytes, times: bytes, minimum: float | None, scale: Scale, contrast: float) -> Staircase:
+def _found(values: bytes, times: bytes, minimum: float | None, scale: str, contrast: float) -> Staircase:
     """The staircase of a curve: claims and drawings of one figure ask for the same one again and again."""
     loss, time = np.frombuffer(values), np.frombuffer(times)
     curves = resolutions(loss, np.log(time) if scale == "log" else time, log=scale == "log")
@@ -275,7 +274,7 @@ def _moving(curve: Unfolded, window: float) -> bool:
     if not (before.any() and after.any()):
         return False
     moved = abs(float(curve.loss[before].mean() - curve.loss[after].mean()))
-    error = float(np.hypot(*(_error_of_mean(curve, part) for part in (before, after))))
+    error = float(np.hypot(_error_of_mean(curve, before), _error_of_mean(curve, after)))
     return moved > EDGE * window / span * float(curve.traveled[-1]) + 3 * error
 
 
