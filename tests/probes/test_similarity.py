@@ -13,6 +13,7 @@ from saddle_runs import linear_spectrum, saddle_levels
 from iclearn.core.errors import IclearnError
 from iclearn.core.prompt import Batch, full_prompt
 from iclearn.models import MergedAttention, ReducedMerged, ReducedSeparate
+from iclearn.models.predictors.softmax_descent import SoftmaxDescent
 from iclearn.probes.predictors_match import nearest_predictor
 from iclearn.probes.similarity import (
     beta_moment,
@@ -21,6 +22,7 @@ from iclearn.probes.similarity import (
     population_distance,
     population_sensitivity,
 )
+from iclearn.tasks.softmax_regression import SoftmaxRegression
 
 DIM, CONTEXT = 3, 7
 EIGENVALUES = np.array([0.6, 0.3, 0.1])
@@ -181,3 +183,16 @@ def test_nearest_predictor():
     assert found.distance == pytest.approx(np.array(direct))
     with pytest.raises(IclearnError, match="matrices of the model's shape"):
         nearest_predictor(path, maps[:, :3, :3], 31, cov)
+
+
+def test_documents_are_compared_by_the_same_function():
+    task = SoftmaxRegression(context_len=6, dim=3, num_prompts=4)
+    batch = task.source(0, "float64").everything()
+    step, twice = SoftmaxDescent(jnp.asarray(0.5)), SoftmaxDescent(jnp.asarray(1.0))
+    found = compare(step, twice, batch)
+    # One gradient step from zero gives the weights x = lr g, and the sensitivity of every word is x itself.
+    lengths = jax.vmap(lambda document: jnp.linalg.norm(step.estimate(document)))(batch.prompt)
+    words = step.sensitivity(jax.tree.map(lambda leaf: leaf[0], batch.prompt)).shape[0]
+    assert found.cosine == pytest.approx(1.0)
+    assert found.sensitivity == pytest.approx(float(jnp.sqrt(words * jnp.mean(lengths**2))))
+    assert found.prediction > 0

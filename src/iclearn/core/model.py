@@ -49,6 +49,17 @@ class AbstractModel(eqx.Module):
             (output) the prediction of the query's label.
         """
 
+    def sensitivity(self, prompt: Any) -> Float[Array, "output dim"]:
+        """How the answer depends on the query: ∂ŷ/∂x_q.
+
+        Args:
+            prompt: one prompt of `prompt_type`, without a batch axis.
+
+        Returns:
+            (output, dim) the derivatives.
+        """
+        return jax.jacrev(lambda query: self.predict(eqx.tree_at(lambda p: p.query, prompt, query)))(prompt.query)
+
     def weights(self) -> dict[str, Array]:
         """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}

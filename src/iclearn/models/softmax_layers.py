@@ -48,20 +48,20 @@ class AbstractDocumentModel(AbstractModel):
     def predict(self, prompt: Document) -> Float[Array, " output"]:  # type: ignore[override]
         return jax.nn.softmax(self.logits(prompt))
 
-    def sensitivity(self, document: Document) -> Float[Array, "query_word dim"]:
+    def sensitivity(self, prompt: Document) -> Float[Array, "query_word dim"]:
         """∂logit/∂embedding of each query word: the weights x̂ themselves where the model is softmax(A_q x̂).
 
         Args:
-            document: one document, without a batch axis.
+            prompt: one document, without a batch axis.
 
         Returns:
             (query_word, dim) the derivatives.
         """
 
         def total(query: Array) -> Array:
-            return self.logits(eqx.tree_at(lambda d: d.query, document, query)).sum()
+            return self.logits(eqx.tree_at(lambda d: d.query, prompt, query)).sum()
 
-        return jax.grad(total)(document.query)
+        return jax.grad(total)(prompt.query)
 
 
 class AbstractWeightEstimator(AbstractDocumentModel):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..core.crossing import first_below
 from ..core.errors import IclearnError
 from .plateaus import find_plateaus
 from .reading import finite, loss_curve, record_times
@@ -37,12 +38,9 @@ def growth_times(
         raise IclearnError(f"the fraction must be above 0 and at most 1, not {fraction}")
     times = record_times(None, series.shape[0], time)
     goal = fraction * np.broadcast_to(np.abs(series[-1] if target is None else target), series.shape[1:])
-    there = series >= goal  # unlike `core.crossing.first_below`, which takes one curve, equality counts
-    first = there.argmax(0)
-    before = np.maximum(first - 1, 0)
-    low, high = (np.take_along_axis(series, at[None], 0)[0] for at in (before, first))
-    share = np.where(first > 0, (goal - low) / np.where(high > low, high - low, 1.0), 1.0)
-    return np.where(there.any(0), times[before] + share * (times[first] - times[before]), np.nan)
+    columns = zip(series.reshape(len(series), -1).T, goal.ravel(), strict=True)
+    found = [first_below(-column, times, -height, reach=True) for column, height in columns]
+    return np.array(found, float).reshape(goal.shape)
 
 
 def escape_time(

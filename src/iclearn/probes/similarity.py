@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError
 from ..core.model import AbstractModel
-from ..core.prompt import Batch, Prompt
+from ..core.prompt import Batch
 from ..models.base import AbstractFeatureModel
 from ..models.features import attention_scale
 from ..tasks.expectations import wishart_sandwich
@@ -46,22 +46,36 @@ class Similarity:
     num_prompts: int
 
 
-def _answers(model: AbstractModel, prompt: Prompt) -> tuple[Array, Array]:
-    def at(query: Array) -> Array:
-        return model.predict(Prompt(prompt.x, prompt.y, query, prompt.mask))
+def differences(model_a: AbstractModel, model_b: AbstractModel, prompt: Any) -> dict[str, Array]:
+    """How two models differ on one prompt, of whatever kind they read.
 
-    return at(prompt.query), jax.jacrev(at)(prompt.query)
+    Args:
+        model_a, model_b: two models that read this kind of prompt.
+        prompt: one prompt, without a batch axis.
+
+    Returns:
+        ``prediction``: ‖ŷ_a − ŷ_b‖; and for each row of the sensitivities (an output, or a word of a document)
+        ``sensitivity``: the norm of the difference; ``dot``: the inner product; ``norm_a``, ``norm_b``: the norms.
+    """
+    s_a, s_b = model_a.sensitivity(prompt), model_b.sensitivity(prompt)
+    return {
+        "prediction": jnp.linalg.norm(model_a.predict(prompt) - model_b.predict(prompt)),
+        "sensitivity": jnp.linalg.norm(s_a - s_b, axis=-1),
+        "dot": jnp.sum(s_a * s_b, -1),
+        "norm_a": jnp.linalg.norm(s_a, axis=-1),
+        "norm_b": jnp.linalg.norm(s_b, axis=-1),
+    }
 
 
 @eqx.filter_jit
 def _per_prompt(a: AbstractModel, b: AbstractModel, batch: Batch) -> tuple[Array, Array, Array]:
     """Squared differences of predictions and sensitivities, and cosines, prompt by prompt."""
 
-    def one(prompt: Prompt) -> tuple[Array, Array, Array]:
-        (y_a, s_a), (y_b, s_b) = _answers(a, prompt), _answers(b, prompt)
-        norm = jnp.sqrt(jnp.sum(s_a**2) * jnp.sum(s_b**2))
-        cosine = jnp.where(norm > 0, jnp.sum(s_a * s_b) / jnp.where(norm > 0, norm, 1.0), jnp.nan)
-        return jnp.sum((y_a - y_b) ** 2), jnp.sum((s_a - s_b) ** 2), cosine
+    def one(prompt: Any) -> tuple[Array, Array, Array]:
+        found = differences(a, b, prompt)
+        norm = jnp.sqrt(jnp.sum(found["norm_a"] ** 2) * jnp.sum(found["norm_b"] ** 2))
+        cosine = jnp.where(norm > 0, jnp.sum(found["dot"]) / jnp.where(norm > 0, norm, 1.0), jnp.nan)
+        return found["prediction"] ** 2, jnp.sum(found["sensitivity"] ** 2), cosine
 
     return jax.vmap(one)(batch.prompt)
 
@@ -93,6 +107,7 @@ def compare(model_a: AbstractModel, model_b: AbstractModel, batch: Batch) -> Sim
     Returns:
         The distances, with standard errors over prompts.
 
+    >>> from iclearn.core.prompt import Prompt
     >>> from iclearn.models.predictors import LeastSquares
     >>> prompt = Prompt(jnp.ones((2, 3, 1)), jnp.ones((2, 3, 1)), jnp.ones((2, 1)), jnp.ones((2, 3), bool))
     >>> batch = Batch(prompt, jnp.ones((2, 1)), jnp.full(2, 0.5))

@@ -17,6 +17,7 @@ from ...core.recipe import Recipe
 from ...core.trace import Trace
 from ...models.predictors.softmax_descent import SoftmaxDescent, line_search
 from ...models.softmax_layers import AbstractDocumentModel, SoftmaxLayer
+from ...probes.similarity import differences
 from ...tasks.softmax_regression import EVALUATION, DocumentSource, SoftmaxRegression
 
 
@@ -27,14 +28,12 @@ def compare(model: AbstractDocumentModel, other: AbstractDocumentModel, document
     Cos that of cos(g_q, g'_q) over the query words. (For softmax(A_q x̂) models g_q = x̂: the weight vectors compared.
     The derivative of the probability of a word in its own embedding is f_q(1 − f_q) g_q: the same cosine.)
     """
-    mine, its = model.sensitivity(document), other.sensitivity(document)
-    lengths = jnp.linalg.norm(mine, axis=-1), jnp.linalg.norm(its, axis=-1)
-    cosine = jnp.sum(mine * its, -1) / jnp.maximum(lengths[0] * lengths[1], 1e-300)
+    found = differences(model, other, document)
     return {
-        "preds_diff": jnp.linalg.norm(model.predict(document) - other.predict(document)),
-        "model_diff": jnp.mean(jnp.linalg.norm(mine - its, axis=-1)),
-        "model_cos": jnp.mean(cosine),
-        "gd_norm": jnp.mean(lengths[1]),
+        "preds_diff": found["prediction"],
+        "model_diff": jnp.mean(found["sensitivity"]),
+        "model_cos": jnp.mean(found["dot"] / jnp.maximum(found["norm_a"] * found["norm_b"], 1e-300)),
+        "gd_norm": jnp.mean(found["norm_b"]),
     }
 
 

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
+from ...core.crossing import first_below
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
 from ...theory.xie2025 import Law, LSAWeights, gd_step, head_growth_rate, takeover_norm
@@ -97,11 +98,7 @@ def _dataset(rows: np.ndarray) -> xr.Dataset:
 
 def crossing(values: np.ndarray, line: float) -> float:
     """When a curve on the clock first passes a line upwards, interpolated; NaN where it never does."""
-    after = int(np.argmax(values >= line))
-    if values[after] < line or after == 0:
-        return float("nan")
-    before, at = values[after - 1], values[after]
-    return float(CLOCK[after - 1] + (line - before) / (at - before) * (CLOCK[after] - CLOCK[after - 1]))
+    return float("nan") if values[0] >= line else float(first_below(-values, CLOCK, -line, reach=True))
 
 
 def half_times(flow: xr.Dataset) -> np.ndarray:

@@ -72,7 +72,7 @@ def word_below(values: np.ndarray, line: float, errors: float) -> Word:
 
 
 def unless_moving(word: Word, off: bool, earlier: np.ndarray, late: np.ndarray) -> Word:
-    """The same word, but unfinished where a mean is off its line and losses above an optimum, over seeds, still fall."""
+    """The same word, but unfinished where a mean is off its goal and losses above an optimum, over seeds, still fall."""
     still = np.mean(earlier) > (1 + REST) * np.mean(late)
     return "unfinished" if off and still and word in ("contradicted", "inconclusive") else word
 
@@ -85,7 +85,7 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
         best: the optimum of each cell, with the same axis and member.
         names: how the labels of that axis are told.
 
-    A cell whose excess still falls is unfinished. Reproduced where the mean over seeds of excess / floor is 1 within
+    A cell off by more than two standard errors whose excess still falls is unfinished. Reproduced where the mean over seeds of excess / floor is 1 within
     `NEAR` and twice its standard error is below `NEAR`; contradicted beyond three times `NEAR`.
     """
     (axis,) = [dim for dim in best.dims if dim != "member"]
@@ -99,7 +99,7 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
             error, word = standard_error(ratio), judge_close(float(ratio.mean()), 1.0, NEAR).verdict
             if word == "reproduced" and not 2 * error < NEAR:
                 word = "inconclusive"
-            word = unless_moving(word, abs(ratio.mean() - 1) > NEAR, earlier, late)
+            word = unless_moving(word, abs(ratio.mean() - 1) > 2 * error, earlier, late)
             words.append(word)
             told[f"{name}, {member}"] = f"{late.mean():.4f} = {ratio.mean():.2f} ± {error:.2f} floors ({word})"
     return Outcome({"loss above the optimum": told}, worst(*words), rest.sizes["seed"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ...core.crossing import first_below
 from ...core.recipe import Init, Optimizer, Recipe
 from ...core.trace import Trace
 from ...models import Attention
@@ -115,7 +116,4 @@ def run_groups(lab: Lab, plans: Mapping[Group, Sequence[Recipe]]) -> dict[Group,
 
 def half_step(loss: np.ndarray) -> float:
     """The step, interpolated, at which half of a curve's whole fall is done."""
-    middle = (loss[0] + loss[-1]) / 2
-    after = int(np.argmax(loss < middle))
-    before = loss[after - 1]
-    return after - 1 + float((before - middle) / (before - loss[after]))
+    return float(first_below(loss, np.arange(float(len(loss))), (loss[0] + loss[-1]) / 2))
