@@ -15,6 +15,9 @@ from scipy.signal import lfilter
 
 HIDDEN = 3.0  # drops fainter than this many standard errors are in no data: missing or finding them counts nothing
 LOUD, FAINT = 20.0, 8.0  # bounds of z, the smallest drop over the standard error of the difference of plateau means
+# Demanded of a detector, as tests/probes/test_plateau_family.py explains: precision and recall, and most silence.
+DEMANDS = {"loud": (0.99, 0.98), "faint": (0.97, 0.90), "lost": (0.95, 0.80)}
+SILENT = {"none": 0.02, "white": 0.10, "AR(1)": 0.25, "oscillation": 0.25}
 APART = 25.0  # least distance between drops in units of the wider one's width
 
 

@@ -40,11 +40,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks/ is never installed
 
 from benchmarks.detector import ask_iclearn
-from benchmarks.staircases import Score, family, score
+from benchmarks.staircases import DEMANDS, SILENT, Score, family, score
 
-DEMANDS = {"loud": (0.99, 0.98), "faint": (0.97, 0.90), "lost": (0.95, 0.80)}
 LOST = {"white": 0.5, "AR(1)": 0.8, "oscillation": 0.5}  # the recall that is left of the 0.80 above
-SILENT = {"none": 0.02, "white": 0.10, "AR(1)": 0.25, "oscillation": 0.25}
 
 
 def check(count: int) -> None:
