@@ -132,7 +132,7 @@ FIGURE = Figure(
     claims=(
         Claim(
             "size", "Adam with a constant rate on fresh prompts comes to rest above the optimum by lr/(4√B) Σ σ_i, σ_i the spread of ∂ℓ/∂θ_i over prompts: for yq-LSA, one head and eleven.",
-            "measured / predicted = 1", "15 % in the mean over seeds, for each setting and model; a cell off by two standard errors whose excess fell by 10 % since the third fifth of the steps is unfinished",
+            "measured / predicted = 1", "15 % in the mean over seeds, for each setting and model; a cell off by that or by two standard errors whose excess fell by 10 % since the third fifth of the steps is unfinished",
             size, source="theory", reason="first order in the learning rate; σ_i from 8192 prompts; the mean over six seeds is good to 5 %",
             counterexamples=(
                 Counterexample("prediction twice as large (2 instead of 4 in the law)", _doubled),

@@ -85,8 +85,9 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
         best: the optimum of each cell, with the same axis and member.
         names: how the labels of that axis are told.
 
-    A cell off by more than two standard errors whose excess still falls is unfinished. Reproduced where the mean over seeds of excess / floor is 1 within
-    `NEAR` and twice its standard error is below `NEAR`; contradicted beyond three times `NEAR`.
+    A cell off by `NEAR` or by two standard errors whose excess still falls is unfinished. Reproduced where the mean over seeds of excess / floor is 1 within
+    `NEAR` and twice its standard error is below `NEAR`; contradicted beyond three
+    times `NEAR`, and beyond `NEAR` by two standard errors.
     """
     (axis,) = [dim for dim in best.dims if dim != "member"]
     words: list[Word] = []
@@ -97,9 +98,10 @@ def judge_floor(rest: xr.Dataset, best: xr.DataArray, names: Sequence[str]) -> O
             late, earlier = ((rest[k].sel(cell) - best.sel(cell)).values for k in ("late", "earlier"))
             ratio = late / rest["floor"].sel(cell).values
             error, word = standard_error(ratio), judge_close(float(ratio.mean()), 1.0, NEAR).verdict
-            if word == "reproduced" and not 2 * error < NEAR:
+            away = abs(ratio.mean() - 1)
+            if (word == "reproduced" and not 2 * error < NEAR) or (word == "contradicted" and away - 2 * error < NEAR):
                 word = "inconclusive"
-            word = unless_moving(word, abs(ratio.mean() - 1) > 2 * error, earlier, late)
+            word = unless_moving(word, away > min(NEAR, 2 * error), earlier, late)
             words.append(word)
             told[f"{name}, {member}"] = f"{late.mean():.4f} = {ratio.mean():.2f} ± {error:.2f} floors ({word})"
     return Outcome({"loss above the optimum": told}, worst(*words), rest.sizes["seed"])
