@@ -74,6 +74,15 @@ def test_index_of_one_fixed_point_is_that_of_its_table_row():
     assert hessian_index(weights, jnp.diag(jnp.asarray(values)), 31) == saddle_index((1, 2), values) == 2
 
 
+@pytest.mark.parametrize("values", [[0.4, 0.4, 0.2], [0.5, 0.2, 0.2], [0.3, 0.3, 0.3]])
+def test_index_counts_no_exchange_of_equal_eigenvalues(values):
+    """Exchanging two eigenvectors of one eigenvalue leaves the loss as it is: a direction of zero curvature."""
+    for subset in subsets(3):
+        weights = realize(subset, values, 31, 3)
+        numerical = hessian_index(weights, jnp.diag(jnp.asarray(values)), 31, tolerance=1e-7)
+        assert saddle_index(subset, values) == numerical
+
+
 @given(st.lists(st.floats(0.05, 2), min_size=2, max_size=6, unique=True))
 @settings(max_examples=30, deadline=None)
 def test_with_rank_one_only_the_visited_saddles_have_index_zero(values):
