@@ -31,6 +31,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ENOUGH = 0.95
+# The first example that fails is enough: to find a smaller one may take minutes, all of them compiling.
+NO_SHRINKING = """from hypothesis import Phase, settings
+settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate])
+settings.load_profile("mutants")
+"""
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "runs", "reproduced", "results", "*.zarr")
 
 
@@ -114,8 +119,9 @@ def copy_tree(root: Path, place: Path) -> Path:
 def run_tests(tree: Path, tests: Iterable[str], cache: Path, limit: float) -> tuple[int | None, str]:
     """Exit status of pytest (None where it ran out of time), and the test that failed first, or its last words."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider"]
-    command += ["--hypothesis-seed=0", *tests]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "XDG_CACHE_HOME": str(cache)}
+    command += ["-p", "no_shrinking", "--hypothesis-seed=0", *tests]
+    paths = os.pathsep.join([str(tree / "src"), str(cache)])
+    environment = os.environ | {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(cache)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True, **pipes) as process:
         try:
@@ -135,6 +141,8 @@ class Workshop:
 
     def __init__(self, root: Path, place: Path, jobs: int, limit: float):
         self.cache, self.limit = place / "cache", limit
+        self.cache.mkdir()
+        (self.cache / "no_shrinking.py").write_text(NO_SHRINKING)
         self.trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for job in range(jobs):
             self.trees.put(copy_tree(root, place / f"job{job}"))
