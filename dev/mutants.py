@@ -177,6 +177,13 @@ class Workshop:
         return Result(mutation.id, mutation.what, mutation.file, caught_by, seconds, mutation.equivalent)
 
 
+def merged(new: list[Result], rows: list[dict], whole: list[Mutation]) -> list[Result]:
+    """New results and, for the other mutations of the list, those of an earlier run, in the order of the list."""
+    known = {row["id"]: Result(**{k: v for k, v in row.items() if k != "verdict"}) for row in rows}
+    known |= {result.id: result for result in new}
+    return [known[mutation.id] for mutation in whole if mutation.id in known]
+
+
 def score(results: list[Result]) -> tuple[int, int]:
     """How many were caught, of how many that are not equivalent."""
     counted = [result for result in results if not result.equivalent]
@@ -220,6 +227,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=240, help="seconds for a mutation; beyond it is caught")
     parser.add_argument("--check", action="store_true", help="only see that the list fits the source")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="show what an earlier --json says of all others, too")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page of results here")
     parser.add_argument("--root", type=Path, default=ROOT, help="the tree to mutate (default: this one)")
     parser.add_argument("--list", type=Path, nargs="*", help="files of the list (default: dev/mutations-*.toml)")
@@ -255,6 +263,8 @@ def main(argv: list[str] | None = None) -> int:
         for result in pool.map(shop.mutated, chosen):
             results.append(result)
             print(f"{result.id:5} {result.what:70} {result.verdict} ({result.seconds:g} s)", flush=True)
+    if options.keep:
+        results = merged(results, json.loads(options.keep.read_text())["mutations"], whole)
     caught, total = score(results)
     print(f"{caught} of {total} mutations caught: {caught / max(total, 1):.1%}")
     if options.json:
