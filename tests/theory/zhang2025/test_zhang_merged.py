@@ -25,6 +25,7 @@ from iclearn.theory.zhang2025 import (
     population_loss,
     random_merged,
     saddle_losses,
+    typical_effective_init,
     white_course,
     white_drop_time,
 )
@@ -136,7 +137,7 @@ def test_loss_falls_from_the_first_to_the_last_height():
 def test_typical_init_is_the_mean_square_of_the_derived_one():
     found = [effective_init(random_merged(3, 4, 1e-3, seed), [0.5, 0.3, 0.2]) for seed in range(300)]
     squares = np.square(found)
-    assert abs(squares.mean() - 1e-6 * 4 / 2) < 5 * squares.std() / 300**0.5
+    assert abs(squares.mean() - typical_effective_init(1e-3, 4) ** 2) < 5 * squares.std() / 300**0.5
 
 
 def test_formula_10_refuses_spectra_that_are_not_white():

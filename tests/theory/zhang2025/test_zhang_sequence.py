@@ -1,5 +1,7 @@
 """Drop times from the initial weights, against the gradient flow of all weights."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.theory.zhang2025 import (
     SeparateWeights,
     SmallHead,
+    conserved_separate,
     drop_sequence,
     drop_sequences,
     effective_head_scale,
@@ -211,6 +214,19 @@ def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
     weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, gain=GAIN)
     realized = loss_of(weights, np.diag(values), context_len, gain=GAIN)
     np.testing.assert_allclose(loss_of_progress(done, values, context_len), realized, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_balanced_weights_have_the_progress_whatever_the_sign_of_the_value(sign):
+    values = np.array([0.5, 0.3, 0.2])
+    drops = [replace(drop, sign=sign) for drop in typical_sequence(values, 31, 1e-3, num_heads=2, rank=2)]
+    done = np.array([[0.9, 0.4, 0.2]])
+    weights = weights_of_progress(done, drops, values, 31, num_heads=2, rank=2)
+    assert (np.sign(weights.value) == sign).all()
+    wanted = np.diag(done[0] * fixed_point_weights(range(3), values, 31))
+    np.testing.assert_allclose(weights.effective()[0], wanted, atol=1e-12)
+    conserved = conserved_separate(weights)
+    assert max(float(np.abs(part).max()) for part in conserved) < 1e-12, "balanced"
 
 
 def test_nothing_is_learned_before_the_first_drop_however_alike_the_eigenvalues_are():
