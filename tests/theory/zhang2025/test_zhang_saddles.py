@@ -56,7 +56,7 @@ def test_every_realized_fixed_point_has_its_loss_and_no_gradient(dim, context_le
         assert np.abs(slope).max() < 1e-10
 
 
-@pytest.mark.parametrize(("num_heads", "rank", "gain"), [(4, 1, 1.0), (3, 2, 31.0), (2, 1, 5.0)])
+@pytest.mark.parametrize(("num_heads", "rank", "gain"), [(4, 1, 1.0), (3, 2, 31.0), (2, 1, 5.0), (2, 3, 1.0)])
 def test_index_formula_counts_the_negative_hessian_eigenvalues(num_heads, rank, gain):
     rng = np.random.default_rng(num_heads)
     for _ in range(4):
