@@ -66,6 +66,12 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize(("end", "samples"), [(1, 5), (61, 10), (100, 7)])
+def test_the_lengths_between_samples_lead_to_the_end(end, samples):
+    steps = sample_steps(end, samples)
+    assert np.cumsum(lengths_of(steps, end)).tolist() == [*steps[1:], end]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_written_and_plain_are_the_run_alone(name):
     base, given = CASES[name], numbers()

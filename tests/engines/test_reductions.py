@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iclearn.core.crossing import first_below
 from iclearn.engines.reductions import MOST, reduce_curves, sample_steps
 
 
@@ -51,6 +52,33 @@ def test_a_staircase_is_read_off():
     assert found["plateau_height"].shape == (MOST,)
     assert found["status"] == 1  # at its minimum
     assert found["status_step"] == 1001
+
+
+def test_every_step_near_a_level_counts_once():
+    """Half of a gap of 1 above, and of 4 below: near is a tenth of the gap on each side."""
+    levels = [6.0, 5.0, 1.0]
+    curve = np.array([6.1, 6.0, 5.9, 5.2, 5.09, 4.7, 4.61, 4.5, 1.5, 1.39, 1.0, 0.61])
+    found = reduced(curve, np.arange(12), levels)
+    assert found["dwell_steps"].tolist() == [3, 3, 3]
+    stretched = reduced(curve, 5 * np.arange(12), levels)
+    assert stretched["dwell_steps"].tolist() == [15, 15, 11], "the last sample stands for one step"
+
+
+def test_the_height_of_a_plateau_is_that_of_its_middle():
+    steps = np.arange(1001)
+    curve = np.interp(steps, [0, 50, 850, 900, 1000], [1.0, 0.6, 0.56, 0.0, 0.0])
+    found = reduced(curve, steps)
+    assert found["plateau_count"] == 1
+    assert found["plateau_height"][0] == pytest.approx(0.58, abs=1e-4)
+    assert (found["plateau_start"][0], found["plateau_steps"][0]) == (50, 800)
+
+
+def test_a_curve_that_touches_a_height_has_not_fallen_below_it():
+    curve, times = np.array([2.0, 1.0, 1.0, 0.0]), np.array([0.0, 1.0, 2.0, 4.0])
+    assert first_below(curve, times, 1.0) == 2.0
+    assert first_below(curve, times, 0.5) == 3.0
+    assert first_below(curve, times, 3.0) == 0.0
+    assert np.isnan(first_below(curve, times, 0.0))
 
 
 def test_an_unfinished_run_has_no_later_crossings():

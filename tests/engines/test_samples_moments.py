@@ -7,6 +7,7 @@ import pytest
 from engine_cases import DATA, cubic_features, numpy_arrays, numpy_data, recipe, run
 
 from iclearn.core.dataset import Arrays, Dataset
+from iclearn.core.recipe import Record
 from iclearn.tasks import LinearRegression
 
 
@@ -74,6 +75,21 @@ def test_the_loss_is_the_mean_squared_error_of_the_prompts():
     assert isinstance(DATA.train, Arrays)
     expected = merged_loss(DATA.train, weights["value"], weights["kq"])
     np.testing.assert_allclose(float(trace.loss[0]), expected, rtol=1e-12)
+
+
+def test_test_losses_are_those_of_the_weights_before_the_step():
+    """As the training losses are: at step s both belong to the weights recorded at s."""
+    from naive_loss import merged_loss
+
+    data = numpy_data(tests=True)
+    trace = run(recipe("merged", data=data, steps=6, record=Record(weights=7, candidates=7)), data)
+    for step in (0, 3, 5):
+        weights = trace.weights(trace.data["record"].values.tolist().index(step))
+        for index, name in enumerate(trace.data["test_set"].values):
+            arrays = data.tests[str(name)]
+            assert isinstance(arrays, Arrays)
+            expected = merged_loss(arrays, weights["value"], weights["kq"])
+            np.testing.assert_allclose(trace.data["test_loss"].values[step, index], expected, rtol=1e-10)
 
 
 def test_the_minimum_is_the_least_squares_residual():

@@ -7,8 +7,9 @@ import importlib
 import jax
 import numpy as np
 import pytest
-from engine_cases import DATA, POPULATION, recipe, run
+from engine_cases import POPULATION, PROMPTS, numpy_arrays, recipe, run
 
+from iclearn.core.dataset import Dataset
 from iclearn.core.errors import IclearnError
 from iclearn.engines import prepare
 
@@ -25,12 +26,23 @@ def mean_over_keys(setup, count: int) -> tuple[float, float]:
     return drawn.mean(), drawn.std() / np.sqrt(count)
 
 
-def test_minibatch_losses_average_to_the_loss_of_the_set():
-    setup = prepare(MINIBATCH, dataset=DATA)
+@pytest.mark.parametrize("prompts", [PROMPTS, 3])
+def test_minibatch_losses_average_to_the_loss_of_the_set(prompts):
+    data = Dataset(numpy_arrays(prompts))
+    setup = prepare(recipe("merged", "sgd", data=data, batch_size=8), dataset=data)
     assert setup.engine.stochastic
     mean, error = mean_over_keys(setup, 4000)
-    exact = float(run(recipe("merged", steps=1)).loss[0])
+    exact = float(run(recipe("merged", data=data, steps=1), data).loss[0])
     assert abs(mean - exact) < SIGMAS * error
+
+
+@pytest.mark.parametrize("made", [MINIBATCH, FRESH], ids=["minibatch", "fresh"])
+def test_every_step_has_prompts_of_its_own(made):
+    """With weights that hardly move the losses of different steps are those of different prompts."""
+    losses = run(made.replace(optimizer__lr=1e-12)).loss.values
+    assert losses.std() > 0.05 * losses.mean()
+    neighbors = np.corrcoef(losses[:-1], losses[1:])[0, 1]
+    assert abs(neighbors) < 4 / np.sqrt(len(losses))
 
 
 def test_losses_on_fresh_prompts_average_to_the_population_loss():

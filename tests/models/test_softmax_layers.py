@@ -15,7 +15,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.prompt import Batch, Document
 from iclearn.core.recipe import Init
 from iclearn.models.predictors.softmax_descent import SoftmaxDescent, line_search, mean_loss
-from iclearn.models.softmax_layers import LabelAttention, QueryAttention, SoftmaxLayer, StackedAttention
+from iclearn.models.softmax_layers import LabelAttention, QueryAttention, SoftmaxLayer, StackedAttention, tokens
 from iclearn.tasks import LinearRegression
 from iclearn.tasks.softmax_regression import SoftmaxRegression
 from iclearn.theory.li2024 import gd_weights, prediction
@@ -49,6 +49,18 @@ def test_layer_a_contains_the_gradient_step_exactly(seed, lr, scale):
     np.testing.assert_allclose(
         jax.vmap(layer.predict)(batch.prompt), jax.vmap(descent.predict)(batch.prompt), rtol=1e-11
     )
+
+
+def test_labels_of_words_are_their_centered_logits_or_probabilities():
+    """Words are centered, so that log b − mean is Ax itself; n b − 1 has the mean 0 as well."""
+    document = first(batch_of(scale=0.7))
+    log, raw = (np.asarray(tokens(document, labels)) for labels in ("log", "raw"))
+    np.testing.assert_array_equal(log[:, :-1], document.context)
+    x, left, *_ = np.linalg.lstsq(np.asarray(document.context), log[:, -1], rcond=None)
+    assert left[0] < 1e-24
+    assert np.linalg.norm(x) == pytest.approx(0.7)
+    np.testing.assert_allclose(jax.nn.softmax(jnp.asarray(log[:, -1])), document.target, rtol=1e-12)
+    np.testing.assert_allclose((raw[:, -1] + 1) / 10, document.target, rtol=1e-12)
 
 
 def test_layer_b_tends_to_the_gradient_step_at_first_order():

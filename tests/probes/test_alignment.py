@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -93,6 +95,48 @@ def test_new_pairs_in_one_head():
     assert found.growths[1].value_ratio > 0.7
     assert all(g.cosine > 0.999 for g in found.growths)
     assert found.unique
+
+
+def by_hand(final: float, value: float = 1.0, query: float = 0.0):
+    """One head of rank 2 that grows along eigenvectors 0 and 1 in ten records; queries are off by an angle."""
+    size = np.linspace(0.05, 1, 10)[:, None, None, None] * np.eye(2, 4)[None, None]
+    turned = np.eye(2, 4)
+    turned[0, [0, 2]] = np.cos(query), np.sin(query)
+    values = np.full((10, 1), value)
+    return values, final * size / abs(value), np.sign(value) * turned[None, None] * np.ones((10, 1, 1, 1))
+
+
+@pytest.mark.parametrize(("final", "learned"), [(0.45, 0), (0.55, 2), (0.95, 2)])
+def test_half_of_the_way_counts_as_learned(final, learned):
+    value, key, query = by_hand(final)
+    found = assign_heads(value, np.ones(4), np.diag(EIGENVALUES), key=key, query=query)
+    assert len(found.growths) == learned
+
+
+def test_two_eigenvectors_need_two_pairs():
+    value, key, query = by_hand(1.0)
+    found = assign_heads(value, np.ones(4), np.diag(EIGENVALUES), key=key, query=query)
+    assert (found.rank, found.unique) == (2, True)
+    assert not replace(found, rank=1).unique
+
+
+def test_the_cosine_is_that_of_the_worse_of_key_and_query():
+    value, key, query = by_hand(1.0, query=0.3)
+    key[:, :, 0] *= 1.5
+    for pairs in ({"key": key, "query": query}, {"key": query, "query": key}):
+        found = assign_heads(value, np.ones(4), np.diag(EIGENVALUES), **pairs)
+        cosines = {growth.eigenvector: growth.cosine for growth in found.growths}
+        assert cosines == {0: pytest.approx(np.cos(0.3), rel=1e-9), 1: pytest.approx(1, rel=1e-9)}
+
+
+def test_strengths_do_not_depend_on_the_sign_of_the_value():
+    plain, other = (
+        head_alignment(value, np.diag(EIGENVALUES), key=key, query=query)
+        for value, key, query in (by_hand(1.0, value=2.0), by_hand(1.0, value=-2.0))
+    )
+    assert (other.strength > 0).all()
+    assert other.strength == pytest.approx(plain.strength)
+    assert other.query == pytest.approx(-plain.query), "but queries do"
 
 
 def test_nothing_learned_yet():

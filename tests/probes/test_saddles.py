@@ -13,7 +13,7 @@ from saddle_runs import Run, linear_spectrum, saddle_levels, time_scales, train
 from iclearn.core.errors import IclearnError
 from iclearn.probes.alignment import HeadAssignment, assign_heads, learned_strengths
 from iclearn.probes.plateaus import find_plateaus
-from iclearn.probes.saddle_stays import SaddleMatch, match_plateaus, time_between
+from iclearn.probes.saddle_stays import SaddleMatch, long_stay, match_plateaus, time_between
 
 DIM, CONTEXT, GAIN = 8, 31, 31.0
 EIGENVALUES = linear_spectrum(DIM)
@@ -141,6 +141,31 @@ def test_large_initialization_has_no_plateaus(seed):
     match = match_plateaus(run.loss, saddle_levels(linear_spectrum(4), 31), time_scales(4, 1.0), time=run.time)
     assert match.conspicuous == ()
     assert match.finished
+
+
+@pytest.mark.parametrize("rank", [None, 2, 8])
+def test_a_long_stay_is_longer_than_the_slowest_new_pair(rank):
+    """A pair that starts from v₀/(eD) in a head that has grown to v needs (1 + ln(v D/v₀))/v."""
+    start, dim, scale = 5e-3, 8, 0.65
+    for value in (0.3, 0.8, 2.0):
+        threshold = long_stay(1 / start, value**3 / scale, scale, dim, rank)
+        grown = start / (np.e * dim) * np.exp(value * threshold)  # κ̇ = vκ
+        assert grown == pytest.approx(value, rel=1e-12)
+
+
+def test_a_long_stay_takes_at_least_four_e_foldings_and_no_more_where_heads_have_one_pair():
+    gap, scale = 0.8**3 / 0.65, 0.65
+    assert long_stay(200.0, gap, scale, 8, rank=1) == pytest.approx(4 / 0.8, rel=1e-12)
+    assert long_stay(1e-3, gap, scale, 8) == pytest.approx(4 / 0.8, rel=1e-12)
+
+
+def test_a_stay_as_long_as_the_threshold_is_long():
+    time = np.array([0.0, 8.0, 9.0, 20.0])
+    loss = np.array([1.0, 1.0, 0.0, 0.0])  # 8 at the level, and a quarter of the fall near it
+    for threshold, stay in ((8.25, "long"), (np.nextafter(8.25, 9), "short")):
+        match = match_plateaus(loss, [1.0, 0.0], [1.0], time=time, threshold=float(threshold))
+        assert match.own_times.tolist() == [8.25]
+        assert match.stays[0].stay == stay
 
 
 @settings(deadline=None, max_examples=50)

@@ -74,6 +74,18 @@ def test_standard_errors_are_those_of_repetitions():
         assert errors.mean() == pytest.approx(values.std(), rel=0.25)
 
 
+def test_standard_errors_of_few_prompts_are_those_of_a_sample():
+    """Variances with n − 1; that of a root by its derivative."""
+    a, b = (linear_model(m) for m in random_matrices(2))
+    batch = prompts(4, 0)
+    ones = [compare(a, b, jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], batch)) for i in range(4)]
+    found = compare(a, b, batch)
+    cosines, squares = np.array([one.cosine for one in ones]), np.array([one.prediction**2 for one in ones])
+    assert found.cosine_error == pytest.approx(cosines.std(ddof=1) / 2, rel=1e-9)
+    expected = squares.std(ddof=1) / 2 / (2 * squares.mean() ** 0.5)
+    assert found.prediction_error == pytest.approx(expected, rel=1e-9)
+
+
 def test_beta_moment_by_sampling():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(200_000, CONTEXT, DIM)) * np.sqrt(EIGENVALUES)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from iclearn.core.forms import Moments
 from iclearn.core.prompt import Batch
 from iclearn.tasks import Covariance, LinearRegression
 from iclearn.tasks.expectations import KroneckerForm, quadratic_form, wishart_sandwich
@@ -71,6 +72,20 @@ def test_the_quadratic_form_is_the_mean_over_drawn_prompts(name):
         error = samples.std(0) / np.sqrt(PROMPTS)
         off = np.abs(samples.mean(0) - np.asarray(expected)) / error
         assert off.max() < SIGMAS, f"{off.max():.1f} standard errors away"
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_kronecker_form_is_the_quadratic_form_of_its_moments_written_out(name):
+    """For coefficients of any kind; a mix of two outputs has a cross term that is not symmetric in β and x_q."""
+    task = LAWS[name]
+    form = quadratic_form(task.label_laws(1), task.covariance_matrix(1), jnp.asarray(4.0), jnp.asarray(0.5))
+    size = task.out_dim * task.dim**2
+    second = jnp.einsum("oipk,jb->ojipbk", form.second, form.inputs).reshape(size, size)
+    cross = jnp.einsum("oijt->ojit", form.cross).reshape(size, task.out_dim)
+    full = Moments(second, cross, form.constant)
+    coefficients = jnp.asarray(np.random.default_rng(0).normal(size=(size, task.out_dim)))
+    np.testing.assert_allclose(form(coefficients), full(coefficients), rtol=1e-12)
+    np.testing.assert_allclose(form.minimum(), full.minimum(), rtol=1e-9)
 
 
 def test_the_second_moment_of_the_spec():

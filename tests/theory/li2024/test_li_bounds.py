@@ -134,6 +134,13 @@ def test_the_radius_of_a_data_shift_counts_the_new_data():
     assert float(report.log_paper) == pytest.approx(float(expected), rel=1e-14)
 
 
+def test_the_radius_of_a_weight_shift_counts_the_new_weights():
+    data, weights, far = jnp.array([[1.0], [-1.0]]), jnp.array([0.1]), jnp.array([7.1])
+    for one, other in ((weights, far), (far, weights)):
+        expected = log_paper_constant(2, 7.1) + np.log(7.0)
+        assert float(weight_shift_report(data, one, other).log_paper) == pytest.approx(float(expected), rel=1e-14)
+
+
 def test_the_papers_constant_is_finite_in_logs():
     assert float(log_paper_constant(200, 4.0)) == pytest.approx(1.5 * np.log(200) + 160)
     assert np.isfinite(float(log_paper_constant(400, 1e3)))

@@ -41,6 +41,15 @@ def test_the_exact_loss_is_what_sampling_gives(dim, num, noise):
     assert abs(exact.loss - mean) < 4 * error
 
 
+@pytest.mark.parametrize(("num", "noise"), [(3, 0.5), (7, 2.0)])
+def test_a_wider_prior_is_less_noise_in_other_units(num, noise):
+    """w = √s w' with labels in units of √s: E tr Cov(w | context) = s E tr Cov(w' | context) at the noise σ²/s."""
+    wide = bayes_loss(Law(np.zeros(4), num, prior=2.5 * np.eye(4), noise=noise)).loss
+    assert wide == pytest.approx(2.5 * bayes_loss(Law.isotropic(4, num, noise=noise / 2.5)).loss, rel=1e-11)
+    inputs = bayes_loss(Law(np.zeros(4), num, inputs=2.5 * np.eye(4), noise=noise)).loss
+    assert inputs == pytest.approx(wide, rel=1e-11), "only Λ^½ΣΛ^½ counts"
+
+
 def test_one_input_is_an_ordinary_integral():
     from scipy.integrate import quad
 

@@ -25,6 +25,7 @@ from iclearn.theory.zhang2025 import (
     population_loss,
     random_merged,
     saddle_losses,
+    typical_effective_init,
     white_course,
     white_drop_time,
 )
@@ -133,10 +134,20 @@ def test_loss_falls_from_the_first_to_the_last_height():
     assert (np.diff(loss) < 1e-12).all()
 
 
+@pytest.mark.parametrize("values", [[0.7, 0.25, 0.05], [0.5, 0.5]])
+def test_at_the_drop_time_the_loss_of_the_course_has_done_its_part(values):
+    first, *_, last = saddle_losses(values, CONTEXT)
+    for fraction in (0.2, 0.5, 0.9):
+        time = merged_drop_time(values, CONTEXT, 1e-3, gain=GAIN, fraction=fraction)
+        scale, diagonal = merged_course(np.array([time]), values, CONTEXT, 1e-3, gain=GAIN)
+        loss = population_loss(np.diag(scale[0] * diagonal[0]), np.diag(values), CONTEXT, gain=GAIN)
+        assert (first - float(loss)) / (first - last) == pytest.approx(fraction, rel=1e-5)
+
+
 def test_typical_init_is_the_mean_square_of_the_derived_one():
     found = [effective_init(random_merged(3, 4, 1e-3, seed), [0.5, 0.3, 0.2]) for seed in range(300)]
     squares = np.square(found)
-    assert abs(squares.mean() - 1e-6 * 4 / 2) < 5 * squares.std() / 300**0.5
+    assert abs(squares.mean() - typical_effective_init(1e-3, 4) ** 2) < 5 * squares.std() / 300**0.5
 
 
 def test_formula_10_refuses_spectra_that_are_not_white():

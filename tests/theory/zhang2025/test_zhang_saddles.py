@@ -56,7 +56,7 @@ def test_every_realized_fixed_point_has_its_loss_and_no_gradient(dim, context_le
         assert np.abs(slope).max() < 1e-10
 
 
-@pytest.mark.parametrize(("num_heads", "rank", "gain"), [(4, 1, 1.0), (3, 2, 31.0), (2, 1, 5.0)])
+@pytest.mark.parametrize(("num_heads", "rank", "gain"), [(4, 1, 1.0), (3, 2, 31.0), (2, 1, 5.0), (2, 3, 1.0)])
 def test_index_formula_counts_the_negative_hessian_eigenvalues(num_heads, rank, gain):
     rng = np.random.default_rng(num_heads)
     for _ in range(4):
@@ -72,6 +72,15 @@ def test_index_of_one_fixed_point_is_that_of_its_table_row():
     values = [0.5, 0.3, 0.2]
     weights = realize((1, 2), values, 31, 3)
     assert hessian_index(weights, jnp.diag(jnp.asarray(values)), 31) == saddle_index((1, 2), values) == 2
+
+
+@pytest.mark.parametrize("values", [[0.4, 0.4, 0.2], [0.5, 0.2, 0.2], [0.3, 0.3, 0.3]])
+def test_index_counts_no_exchange_of_equal_eigenvalues(values):
+    """Exchanging two eigenvectors of one eigenvalue leaves the loss as it is: a direction of zero curvature."""
+    for subset in subsets(3):
+        weights = realize(subset, values, 31, 3)
+        numerical = hessian_index(weights, jnp.diag(jnp.asarray(values)), 31, tolerance=1e-7)
+        assert saddle_index(subset, values) == numerical
 
 
 @given(st.lists(st.floats(0.05, 2), min_size=2, max_size=6, unique=True))

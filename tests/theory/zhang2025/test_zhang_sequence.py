@@ -1,5 +1,7 @@
 """Drop times from the initial weights, against the gradient flow of all weights."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +14,11 @@ from iclearn.core.errors import IclearnError
 from iclearn.theory.zhang2025 import (
     SeparateWeights,
     SmallHead,
+    conserved_separate,
     drop_sequence,
     drop_sequences,
     effective_head_scale,
+    fixed_point_weights,
     fixed_value,
     gradient_flow,
     loss_of,
@@ -68,6 +72,27 @@ def test_drop_times_and_heads_are_those_of_the_flow(rank):
     assert worst[3e-3][0] < 1e-6
     assert worst[3e-3].max() < 5e-3
     assert worst[3e-3].max() < 0.15 * worst[3e-2].max()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_waits_for_the_pairs_of_a_grown_head_are_those_of_the_flow(seed):
+    """One head of rank 3: after its own drop it learns two eigenvectors more, each by a new pair.
+
+    Waits are read off the weights, half way of each eigenvector. The first is known up to the decay of the modes that
+    do not grow; the second lacks what the first pair takes away from it while it grows.
+    """
+    values, context_len, half = np.array([0.5, 0.3, 0.2]), 20, 1 - 0.5**0.5
+    weights = random_separate(3, 1, 3, 1e-3, seed)
+    drops = drop_sequence(weights, values, context_len)
+    assert [drop.new_head for drop in drops] == [True, False, False]
+    expected = np.array([drop.time for drop in drops])
+    times = np.linspace(expected[0] - 20, expected[-1] + 20, 2001)
+    path = gradient_flow(weights, np.diag(values), context_len, times, rtol=1e-11, atol=1e-16)
+    learned = np.einsum("tii->ti", np.asarray(path.effective())) / fixed_point_weights(range(3), values, context_len)
+    found = np.array([np.interp(half, learned[:, d], times) for d in range(3)])
+    ratio = np.diff(found) / np.diff(expected)
+    assert ratio[0] == pytest.approx(1, abs=1e-3)
+    assert ratio[1] == pytest.approx(1, abs=1.5e-2)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 3))
@@ -189,6 +214,19 @@ def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
     weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, gain=GAIN)
     realized = loss_of(weights, np.diag(values), context_len, gain=GAIN)
     np.testing.assert_allclose(loss_of_progress(done, values, context_len), realized, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_balanced_weights_have_the_progress_whatever_the_sign_of_the_value(sign):
+    values = np.array([0.5, 0.3, 0.2])
+    drops = [replace(drop, sign=sign) for drop in typical_sequence(values, 31, 1e-3, num_heads=2, rank=2)]
+    done = np.array([[0.9, 0.4, 0.2]])
+    weights = weights_of_progress(done, drops, values, 31, num_heads=2, rank=2)
+    assert (np.sign(weights.value) == sign).all()
+    wanted = np.diag(done[0] * fixed_point_weights(range(3), values, 31))
+    np.testing.assert_allclose(weights.effective()[0], wanted, atol=1e-12)
+    conserved = conserved_separate(weights)
+    assert max(float(np.abs(part).max()) for part in conserved) < 1e-12, "balanced"
 
 
 def test_nothing_is_learned_before_the_first_drop_however_alike_the_eigenvalues_are():
