@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] == "--version":
         print(f"iclearn {__version__}")
         return 0
+    from .output import warnings_in_one_line
     from .parsing import complain
 
     name = words[0]
@@ -60,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # a module called `list` would shadow the builtin in this package once imported
     command = importlib.import_module(f".{MODULES.get(name, name)}", __package__)
     try:
-        return command.run(words[1:])
+        with warnings_in_one_line(f"iclearn {name}"):
+            return command.run(words[1:])
     except IclearnError as error:
         return complain(f"iclearn {name}", str(error))
     except BrokenPipeError:  # the reader of our output went away, as `| head` does

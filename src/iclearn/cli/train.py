@@ -44,7 +44,8 @@ def run(argv: Sequence[str]) -> int:
         configure(compile_cache=False)
     recipe, dataset, weights = recipe_of_flags(args) if args.recipe is None else (recipe_of_file(args), None, None)
     store = Store(args.out or DEFAULT_ROOT)
-    if not args.again and (stored := store.get(recipe)) is not None and not stored.up_to_date:
+    stored = store.sound(recipe)
+    if stored is not None and not args.again and not stored.up_to_date:
         line = f"run {stored.run_id} is stored, made by other code than today's; --again trains it anew"
         print(f"iclearn train: {line}", file=sys.stderr)
     with progress_bar(recipe.steps) as progress:
@@ -56,7 +57,8 @@ def run(argv: Sequence[str]) -> int:
         print(line)
     ended = f"{trace.sentence}; final loss {trace.final_loss:.6f} after {len(trace.loss)} steps"
     how = f"{trace.provenance['engine']} engine, {trace.provenance['wall_seconds']:.1f} s"
-    print(f"run {trace.run_id}: {ended} ({how}), stored in {store.path(recipe)}")
+    place = "stored in" if stored is None or args.again else "was stored before in"
+    print(f"run {trace.run_id}: {ended} ({how}), {place} {store.path(recipe)}")
     return 0
 
 
