@@ -100,5 +100,7 @@ def use_device(device: str) -> None:
 
 def complain(command: str, message: str) -> int:
     """One line on stderr, and the exit code for bad input."""
-    print(f"{command}: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    shown = line if len(line) <= 1000 else f"{line[:1000]} …"
+    print(f"{command}: {shown}".encode(errors="replace").decode(), file=sys.stderr)
     return 2

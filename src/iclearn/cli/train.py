@@ -64,7 +64,7 @@ def run(argv: Sequence[str]) -> int:
 
 def recipe_of_file(args: TrainArgs) -> Recipe:
     """The recipe in a file, with the fields of --set changed."""
-    from ..core.reader import coerce, field_type, read_spec, read_table
+    from ..core.reader import coerce, field_type, read_spec, read_table, read_yaml
     from ..core.recipe import Recipe
 
     usual = TrainArgs()
@@ -77,9 +77,7 @@ def recipe_of_file(args: TrainArgs) -> Recipe:
         path, equals, text = word.partition("=")
         if not equals:
             raise IclearnError(f"--set takes field=value, such as optimizer.lr=0.1, not {word!r}")
-        import yaml
-
-        changes[path.replace(".", "__")] = coerce(yaml.safe_load(text), field_type(recipe, path), path)
+        changes[path.replace(".", "__")] = coerce(read_yaml(text, f"--set {path}"), field_type(recipe, path), path)
     return recipe.replace(**changes)
 
 

@@ -23,6 +23,16 @@ def memory_bytes() -> int:
     return whole
 
 
+def available_bytes() -> int:
+    """The memory that is free now, and could be taken without anything else being pushed out; at most `memory_bytes`."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return memory_bytes()
+    return min(free, memory_bytes())
+
+
 def in_words(number: float) -> str:
     """A number of bytes in the unit people use for it.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .atomic import new_file, new_folder
-from .checks import require
+from .checks import check_type, require
 from .errors import DamagedError
 from .model import AbstractModel
 from .provenance import numerics, numerics_of
@@ -213,6 +213,7 @@ class Trace:
         Returns:
             The run.
         """
+        check_type("the path of a stored run", path, str | Path)
         path = Path(path)
         require(path.exists(), f"no stored run at {path}")
         data = read_sealed(path, "stored run")

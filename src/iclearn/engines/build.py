@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core.checks import require
+from ..core.checks import check_type, require
 from ..core.dataset import Dataset
 from ..core.errors import IclearnError, MissingClosedForm
 from ..core.hashing import digest_arrays
@@ -89,6 +89,7 @@ def _initial_model(recipe: Recipe, task: AbstractTask, weights: Mapping[str, np.
         return recipe.model.initial(task, recipe.init, recipe.seed, dtype)
     if weights is None:
         raise IclearnError("this recipe starts from given weights: pass them as weights=")
+    check_type("weights", weights, Mapping, "a table from names to arrays")
     digest, wanted = digest_arrays(sorted(weights.items())), recipe.init.digest
     same = not wanted or digest == wanted
     require(same, f"the weights given have digest {digest[:12]}, the recipe wants {wanted[:12]}")

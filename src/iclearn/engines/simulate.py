@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.checks import check_int, require
+from ..core.checks import check_int, check_type, require
 from ..core.dataset import Dataset
 from ..core.jax_settings import CompileTime, compile_meter, small_work
 from ..core.recipe import Recipe
@@ -75,6 +75,7 @@ def simulate(
     (50, 'population')
     """
     begin = time.perf_counter()
+    check_type("what is simulated", recipe, Recipe, "Recipe(task=…, model=…), or Recipe.from_json(text)")
     recipe.to_json()  # refuses what cannot be written, at once
     with compile_meter() as compiling:
         setup = prepare(recipe, dataset=dataset, weights=weights)
@@ -298,6 +299,9 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
     >>> [trace.recipe.seed for trace in icl.simulate_many([base.replace(seed=seed) for seed in (0, 1)])]
     [0, 1]
     """
+    check_type("the recipes", recipes, Sequence, "[recipe]")
+    for recipe in recipes:
+        check_type("each of the recipes", recipe, Recipe)
     traces: dict[int, Trace] = {}
     total, done = sum(recipe.steps for recipe in recipes), 0
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.atomic import being_replaced, clear_leftovers, recover, set_aside
+from ..core.checks import check_type
 from ..core.dataset import Dataset
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.recipe import Recipe
@@ -87,6 +88,7 @@ class Store:
 
     def path(self, recipe: Recipe) -> Path:
         """Where the run of this recipe is, or would be."""
+        check_type("the run asked for", recipe, Recipe, "Recipe(task=…, model=…), or Recipe.from_json(text)")
         return self.root / f"{recipe.hash[:12]}.zarr"
 
     def get(self, recipe: Recipe) -> Trace | None:
@@ -151,6 +153,7 @@ class Store:
             again: train even if the run is stored. A stored run that other code made says so in
                 `Trace.up_to_date`; this is how to make it anew.
         """
+        self.path(recipe)
         if recipe.init.scheme == "given" and not recipe.init.digest:
             raise IclearnError("a stored run from given weights needs their digest: use Init.given(weights)")
         stored = self.sound(recipe)

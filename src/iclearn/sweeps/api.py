@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.checks import check_int, check_type
 from ..core.errors import IclearnError
 from ..core.reader import read_spec, read_table
 from ..core.recipe import Recipe
@@ -50,6 +51,7 @@ def make_plan(
     (12, 2, [6, 6])
     """
     recipe = read_spec(Recipe, base, "base")
+    check_type("the axes of a sweep", axes or {}, Mapping, '{"optimizer.lr": [0.01, 0.02]}')
     kept = read_spec(Reduce, reduce or {}, "reduce")
     plan = Plan(recipe, read_axes(recipe, axes or {}, seeds), kept, 1 if chunk is None else chunk, name, path)
     bytes_a_run = check_plan(plan)
@@ -86,8 +88,8 @@ def carry_out(
     'already'
     """
     root = Path(out) if out is not None else Path(DEFAULT_ROOT) / f"{plan.name}-{plan.hash[:8]}"
-    if workers < 0:
-        raise IclearnError(f"the number of workers must not be negative, not {workers}")
+    check_int("the number of workers", workers, 0)
+    check_int("the number of retries", retries, 0)
     if cluster is not None:
         check_cluster(cluster)
     folder = SweepFolder.create(root, plan)
