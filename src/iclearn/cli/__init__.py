@@ -71,6 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return complain(f"iclearn {name}", f"{where}{error.strerror or error}")
-    except KeyboardInterrupt:
-        print(f"iclearn {name}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"iclearn {name}: {stop or 'interrupted'}; the same command goes on from here", file=sys.stderr)
         return 130
+
+
+def console() -> int:
+    """The `iclearn` command of a shell: `main` in a process of its own, which takes care of Ctrl-C.
+
+    Returns:
+        The exit code.
+    """
+    from ..core import interrupts
+
+    command = sys.argv[1] if sys.argv[1:] and sys.argv[1] in COMMANDS else ""
+    interrupts.install(f"iclearn {command}".strip())
+    code = main()
+    if code == interrupts.CODE:
+        interrupts.leave("")
+    return code

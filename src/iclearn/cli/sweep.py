@@ -69,11 +69,7 @@ def run(argv: Sequence[str]) -> int:
                 )
     if args.folder is not None:
         raise IclearnError(f"a folder is given with --out, not as {str(args.folder)!r}; only status takes it so")
-    try:
-        return shipped(args) if args.what in SHIPPED else from_file(args)
-    except KeyboardInterrupt:
-        print("iclearn sweep: interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
+    return shipped(args) if args.what in SHIPPED else from_file(args)
 
 
 def show_status(args: SweepArgs) -> int:

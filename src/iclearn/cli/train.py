@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import IclearnError
+from .output import json_text
 from .parsing import parse
 from .show import draw
 from .train_flags import PUBLIC_FLAGS, TrainArgs
@@ -21,7 +23,19 @@ if TYPE_CHECKING:
 
 # Flags that say what to do with a run, and go with a recipe file; the others describe the run.
 LONG = 60.0  # seconds of work of which one is told beforehand
-WITH_RECIPE = {"quiet", "json", "recipe", "set", "out", "plot", "export", "show", "again", "no_compile_cache"}
+WITH_RECIPE = {
+    "quiet",
+    "json",
+    "no_text",
+    "recipe",
+    "set",
+    "out",
+    "plot",
+    "export",
+    "show",
+    "again",
+    "no_compile_cache",
+}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -60,16 +74,24 @@ def run(argv: Sequence[str]) -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    with progress_bar(recipe.steps) as progress:
+    found = stored is not None and not args.again
+    with progress_bar(recipe.steps, quiet=args.quiet) as progress:
         trace = store.run(recipe, dataset=dataset, weights=weights, progress=progress, again=args.again)
     if trace.status is Status.DIVERGED:
         ended = f"the run {trace.sentence} (loss {trace.final_loss:.3g} the step before)"
         raise IclearnError(f"{ended}; nothing was stored: try a smaller --lr than {recipe.optimizer.lr:g}")
-    for line in outputs(args, trace):
+    files = list(outputs(args, trace))
+    if args.json:
+        facts = {"run": trace.run_id, "status": trace.status.label, "steps": len(trace.loss), "stored_before": found}
+        numbers = {"final_loss": trace.final_loss, "engine": trace.provenance["engine"], "path": store.path(recipe)}
+        print(json_text({**facts, **numbers, "files": [file for _, file in files]}))
+    if args.quiet or args.json:
+        return 0
+    for line, _ in files:
         print(line)
     ended = f"{trace.sentence}; final loss {trace.final_loss:.6f} after {len(trace.loss)} steps"
     how = f"{trace.provenance['engine']} engine, {trace.provenance['wall_seconds']:.1f} s"
-    place = "stored in" if stored is None or args.again else "was stored before in"
+    place = "was stored before in" if found else "stored in"
     print(f"run {trace.run_id}: {ended} ({how}), {place} {store.path(recipe)}")
     return 0
 
@@ -93,28 +115,47 @@ def recipe_of_file(args: TrainArgs) -> Recipe:
     return recipe.replace(**changes)
 
 
-def outputs(args: TrainArgs, trace: Trace) -> Iterator[str]:
-    """Write what was asked for; yields a line for every file."""
+def outputs(args: TrainArgs, trace: Trace) -> Iterator[tuple[str, Path | None]]:
+    """Write what was asked for; yields a line for every file, and its path."""
     from ..store.linattn import public_name, write_values
 
     name = public_name(args, trace) if args.recipe is None else trace.run_id
     if args.export is not None:
-        yield f"curve written to {trace.export(args.export)}"
-    yield from draw(trace, args.plot, window=args.show, name=name, values=args.track_value)
-    if not args.show and args.recipe is None:
+        yield f"curve written to {trace.export(args.export)}", args.export
+    drawn = draw(trace, args.plot, window=args.show, name=name, values=args.track_value)
+    yield from ((line, args.plot or Path(f"{name}.png")) for line in drawn)
+    if not args.show and args.recipe is None and not args.no_text:
         path = (args.out or Path()) / f"{name}.txt"
         if args.track_value and "test_loss" not in trace.data:
             write_values(trace, path)
         else:
             trace.export(path)
-        yield f"loss written to {path}"
+        yield f"loss written to {path}", path
+
+
+def progress_lines(seconds: float = 10.0) -> Progress:
+    """Progress where there is no terminal: a line when training has begun, and then one every so many seconds.
+
+    Args:
+        seconds: time between two lines.
+    """
+    last: float | None = None
+
+    def show(step: int, steps: int, loss: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if step < steps and (last is None or now - last >= seconds):
+            print(f"step {step} of {steps}, loss {loss:.6g}", file=sys.stderr, flush=True)
+            last = now
+
+    return show
 
 
 @contextmanager
-def progress_bar(steps: int) -> Iterator[Progress | None]:
-    """A rich progress bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
+def progress_bar(steps: int, *, quiet: bool = False) -> Iterator[Progress | None]:
+    """A rich progress bar on a terminal, lines elsewhere, nothing where it is to be quiet."""
+    if quiet or not sys.stderr.isatty():
+        yield None if quiet else progress_lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

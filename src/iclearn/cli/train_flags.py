@@ -108,6 +108,8 @@ class TrainArgs:
     """Record the value weight of every head at every step, and draw or write them too."""
     again: bool = False
     """Run even if this very recipe is stored already."""
+    no_text: bool = False
+    """Do not write the losses to a text file in the current folder (or --out), as the public code does."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False

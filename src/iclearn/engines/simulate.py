@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core import interrupts
 from ..core.checks import check_int, check_type, require
 from ..core.dataset import Dataset
 from ..core.jax_settings import CompileTime, compile_meter, small_work
@@ -81,7 +82,8 @@ def simulate(
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds, exact = time.perf_counter() - begin, setup.engine_name in EXACT
-        with small_work() if exact else nullcontext(jax.devices()[0]) as device:
+        place = small_work() if exact else nullcontext(jax.devices()[0])
+        with place as device, interrupts.finishing(checkpoint is not None):
             run = _OneRun(recipe, _moved(setup, device) if exact else setup)
             _drive([recipe], run, progress=progress, checkpoint=checkpoint)
     place = {"device": str(device.device_kind), "platform": device.platform}
@@ -200,8 +202,10 @@ def _drive(
         length = next_length(count, seconds, every, limit)
         if progress is not None:
             progress(done, steps, float(runs.logs[0].loss[-1][-1]))
-        if checkpoint is not None and single is not None and done < steps and checkpoint.due():
-            checkpoint.save(single.freeze(time.perf_counter() - begin))
+        if checkpoint is not None and single is not None and done < steps:
+            if checkpoint.due() or interrupts.requested():
+                checkpoint.save(single.freeze(time.perf_counter() - begin))
+            interrupts.check(f"interrupted; step {done} of {steps} is saved")
 
 
 def next_length(count: int, seconds: float, every: int, limit: int) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core import interrupts
 from ..core.atomic import new_folder, set_aside
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.hashing import digest_arrays
@@ -133,6 +134,7 @@ class Lab:
             together = self.train_group(sampled)
 
         def one(recipe: Recipe) -> tuple[Trace, bool]:
+            interrupts.check()
             with self.only_once(recipe.hash):
                 trace = self._stored(recipe)
                 made = trace is None
