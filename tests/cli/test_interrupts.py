@@ -1,4 +1,4 @@
-"""Ctrl-C: the chunk at hand is saved, one line says how to go on, exit code 130, and the rest is bit for bit the same."""
+"""Ctrl-C: the chunk at hand is saved, one line says how to go on, exit code 130, and the rest is bit for bit equal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moment(seconds: float) -> Callable[[], bool]:
 
 
 def test_a_run_is_saved_and_goes_on_bit_for_bit(tmp_path):
-    words = [*TRAIN, "--steps", "400000"]
+    words = [*TRAIN, "--steps", "600000"]
     process = start(words, tmp_path)
     checkpoint = lambda: list((tmp_path / "runs").glob(".*.checkpoint.npz"))  # noqa: E731
     assert process.stderr is not None
@@ -55,7 +55,7 @@ def test_a_run_is_saved_and_goes_on_bit_for_bit(tmp_path):
     assert code == 130, told
     first, last = told.splitlines()
     assert first == "iclearn train: stopping after the work at hand, which is saved; a second Ctrl-C stops at once"
-    assert re.fullmatch(r"iclearn train: interrupted; step \d+ of 400000 is saved; the same .* goes on from here", last)
+    assert re.fullmatch(r"iclearn train: interrupted; step \d+ of 600000 is saved; the same .* goes on from here", last)
     assert checkpoint()
     done = start(words, tmp_path)
     assert done.wait(LIMIT) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -71,9 +72,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return complain(f"iclearn {name}", f"{where}{error.strerror or error}")
+    except (ArithmeticError, MemoryError) as error:
+        return complain(f"iclearn {name}", beyond(error))
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "LinAlgError" or "RESOURCE_EXHAUSTED" in str(error):
+            return complain(f"iclearn {name}", beyond(error))
+        if os.environ.get("ICLEARN_TRACEBACK"):
+            raise
+        report = "please report it with the command; ICLEARN_TRACEBACK=1 shows where it is"
+        return complain(f"iclearn {name}", f"this is a bug in iclearn ({kind}: {str(error)[:200]}): {report}")
     except KeyboardInterrupt as stop:
         print(f"iclearn {name}: {stop or 'interrupted'}; the same command goes on from here", file=sys.stderr)
         return 130
+
+
+def beyond(error: BaseException) -> str:
+    """What to say when numbers or arrays are larger than the machine holds.
+
+    >>> beyond(OverflowError())
+    'the numbers given are too large or too small for floating point'
+    """
+    memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+    if memory:
+        return "there is not enough memory for this: choose smaller sizes"
+    return "the numbers given are too large or too small for floating point"
 
 
 def console() -> int:
@@ -86,6 +109,9 @@ def console() -> int:
 
     command = sys.argv[1] if sys.argv[1:] and sys.argv[1] in COMMANDS else ""
     interrupts.install(f"iclearn {command}".strip())
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a λ on a terminal that has none
     code = main()
     if code == interrupts.CODE:
         interrupts.leave("")

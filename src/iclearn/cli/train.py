@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from .show import draw
 from .train_flags import PUBLIC_FLAGS, TrainArgs
 
 if TYPE_CHECKING:
+    from ..core.dataset import Dataset
     from ..core.recipe import Recipe
     from ..core.trace import Trace
     from ..engines.simulate import Progress
@@ -78,8 +80,7 @@ def run(argv: Sequence[str]) -> int:
     with progress_bar(recipe.steps, quiet=args.quiet) as progress:
         trace = store.run(recipe, dataset=dataset, weights=weights, progress=progress, again=args.again)
     if trace.status is Status.DIVERGED:
-        ended = f"the run {trace.sentence} (loss {trace.final_loss:.3g} the step before)"
-        raise IclearnError(f"{ended}; nothing was stored: try a smaller --lr than {recipe.optimizer.lr:g}")
+        raise IclearnError(why_diverged(trace, dataset, weights))
     files = list(outputs(args, trace))
     if args.json:
         facts = {"run": trace.run_id, "status": trace.status.label, "steps": len(trace.loss), "stored_before": found}
@@ -94,6 +95,22 @@ def run(argv: Sequence[str]) -> int:
     place = "was stored before in" if found else "stored in"
     print(f"run {trace.run_id}: {ended} ({how}), {place} {store.path(recipe)}")
     return 0
+
+
+def why_diverged(trace: Trace, dataset: Dataset | None, weights: Any) -> str:
+    """What to say of a run that diverged: the step, the loss, and what to change."""
+    from ..engines.stability import suggested_lr
+
+    lr = trace.recipe.optimizer.lr
+    if not math.isfinite(trace.final_loss):
+        causes = "the data, the noise or the initial weights (--init) are too large"
+        return f"the loss is {trace.final_loss} before the first step: {causes}; nothing was stored"
+    ended = (
+        f"the run {trace.sentence} (loss {trace.final_loss:.3g} the step before, {float(trace.loss[0]):.3g} at first)"
+    )
+    better = suggested_lr(trace, dataset=dataset, weights=weights)
+    hint = f"smaller than {lr:g}" if better is None else f"{better:g} (by the curvature of the loss) instead of {lr:g}"
+    return f"{ended}; nothing was stored: try --lr {hint}"
 
 
 def recipe_of_file(args: TrainArgs) -> Recipe:
@@ -134,19 +151,20 @@ def outputs(args: TrainArgs, trace: Trace) -> Iterator[tuple[str, Path | None]]:
 
 
 def progress_lines(seconds: float = 10.0) -> Progress:
-    """Progress where there is no terminal: a line when training has begun, and then one every so many seconds.
+    """Progress where there is no terminal: a line after a second of training, and then one every so many seconds.
 
     Args:
         seconds: time between two lines.
     """
-    last: float | None = None
+    due: float | None = None
 
     def show(step: int, steps: int, loss: float) -> None:
-        nonlocal last
+        nonlocal due
         now = time.monotonic()
-        if step < steps and (last is None or now - last >= seconds):
+        due = now + 1.0 if due is None else due
+        if step < steps and now >= due:
             print(f"step {step} of {steps}, loss {loss:.6g}", file=sys.stderr, flush=True)
-            last = now
+            due = now + seconds
 
     return show
 

@@ -99,6 +99,9 @@ class Trace:
     @property
     def sentence(self) -> str:
         """How the run ended, as shown to the user."""
+        if self.status is Status.FINISHED and self.provenance.get("at_rest"):
+            below = f"its steps are below what {self.provenance.get('dtype', 'floating point')} resolves"
+            return f"ran all its steps and is at rest: the gradient is zero, or {below}"
         where = f" at step {self.status_step}" if self.status is Status.DIVERGED else ""
         return f"{self.status.value}{where}"
 

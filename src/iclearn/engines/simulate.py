@@ -82,12 +82,13 @@ def simulate(
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds, exact = time.perf_counter() - begin, setup.engine_name in EXACT
-        place = small_work() if exact else nullcontext(jax.devices()[0])
-        with place as device, interrupts.finishing(checkpoint is not None):
+        where = small_work() if exact else nullcontext(jax.devices()[0])
+        with where as device, interrupts.finishing(checkpoint is not None):
             run = _OneRun(recipe, _moved(setup, device) if exact else setup)
             _drive([recipe], run, progress=progress, checkpoint=checkpoint)
+            at_rest = {"at_rest": True} if run.at_rest(recipe.steps) else {}
     place = {"device": str(device.device_kind), "platform": device.platform}
-    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place)
+    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place, **at_rest)
     return finished_trace(recipe, run.setup, run.logs[0], run.state, run.bad_steps[0], facts)
 
 
@@ -245,6 +246,15 @@ class _OneRun(_Runs):
             bounds = jnp.asarray(stop), jnp.asarray(every)
             self.state, chunk = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
+
+    def at_rest(self, steps: int) -> bool:
+        """Whether a further step of gradient descent would change no weight at all."""
+        if self.hyper.rule != "gd" or self.bad_steps[0] is not None:
+            return False
+        bounds = jnp.asarray(steps + 1), jnp.asarray(1)
+        after, _ = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
+        same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after.model.weights(), self.state.model.weights())
+        return all(jax.tree.leaves(same))
 
     def load(self, saved: dict[str, np.ndarray]) -> int:
         arrays, rest = eqx.partition(self.state, eqx.is_array)
