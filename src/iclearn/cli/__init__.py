@@ -17,6 +17,7 @@ COMMANDS = {
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
+    "completion": "print a script that completes commands and flags in bash, zsh or tcsh",
 }
 MODULES = {"list": "list_runs"}
 _USAGE = """usage: iclearn COMMAND [options]
@@ -25,7 +26,11 @@ The theory of in-context learning in attention: exact training, closed forms, ve
 
 {commands}
 
-`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version."""
+`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version.
+
+  iclearn train --model attnS --heads 5 --init 1e-2 --steps 10001 --lr 0.02 --plot loss.png
+  iclearn reproduce zhang2025 fig4 --seeds 8
+  iclearn sweep examples/sweeps/learning-rate.yaml --out lr"""
 
 
 def usage() -> str:
@@ -47,10 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"] and words[1:2] and words[1] in COMMANDS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
-    if words[0] == "--version":
+    if words[0] in ("-V", "--version"):
         print(f"iclearn {__version__}")
         return 0
     from .output import warnings_in_one_line

@@ -105,9 +105,8 @@ def why_diverged(trace: Trace, dataset: Dataset | None, weights: Any) -> str:
     if not math.isfinite(trace.final_loss):
         causes = "the data, the noise or the initial weights (--init) are too large"
         return f"the loss is {trace.final_loss} before the first step: {causes}; nothing was stored"
-    ended = (
-        f"the run {trace.sentence} (loss {trace.final_loss:.3g} the step before, {float(trace.loss[0]):.3g} at first)"
-    )
+    losses = f"loss {trace.final_loss:.3g} the step before, {float(trace.loss[0]):.3g} at first"
+    ended = f"the run {trace.sentence} ({losses})"
     better = suggested_lr(trace, dataset=dataset, weights=weights)
     hint = f"smaller than {lr:g}" if better is None else f"{better:g} (by the curvature of the loss) instead of {lr:g}"
     return f"{ended}; nothing was stored: try --lr {hint}"

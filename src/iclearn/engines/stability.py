@@ -73,8 +73,7 @@ def suggested_lr(
     records = np.unique(np.linspace(0, trace.data.sizes["record"] - 1, POINTS).round().astype(int))
     found = []
     for record in records:
-        arrays = {name: jnp.asarray(array) for name, array in trace.weights(int(record)).items()}
-        model = eqx.tree_at(lambda m: [getattr(m, name) for name in arrays], setup.model, list(arrays.values()))
+        model = recipe.model.rebuild(recipe.task.dim, trace.weights(int(record)))
         found.append(largest_curvature(lambda m: setup.engine.loss(m, key), model))
     steepest = max((value for value in found if math.isfinite(value)), default=0.0)
     if not steepest > 0:

@@ -119,7 +119,8 @@ def sweep(
 
     Runs along axes that only change numbers are trained side by side in one program; every combination of the other
     axes is a group with a program of its own. The folder `out` fills up while the sweep runs
-    (``xarray.open_zarr(out/data.zarr)``). After a kill at any moment the same call goes on where it stopped.
+    (``xarray.open_zarr(out/data.zarr, consolidated=False)``). After a kill at any moment the same call goes on where it
+    stopped.
 
     Args:
         base: the recipe, or its fields as a table in full or short form.

@@ -17,6 +17,7 @@ from ..core.rng import random_rotation
 from ..core.spec import Spec
 
 Shape = Literal["linear", "white", "power", "two_level", "spiked", "eigenvalues", "matrix"]
+MOST_DIM = 100_000
 _PARAMETERS = {"linear": 0, "white": 0, "power": 1, "two_level": 2, "spiked": 1}
 
 # (1..dim, parameters, numpy or jax.numpy where parameters are traced) → eigenvalues before they are ordered and scaled
@@ -120,6 +121,7 @@ class Covariance(Spec, kind="covariance"):
             (dim) λ_1 ≥ … ≥ λ_dim > 0.
         """
         count = len(self.parameters)
+        require(dim <= MOST_DIM, f"dim must be at most {MOST_DIM}, not {dim}: a covariance has dim² entries")
         if self.shape == "two_level":
             large = int(self.parameters[0])
             require(0 < large < dim, f"two_level needs between 1 and {dim - 1} large eigenvalues, not {large}")
