@@ -15,6 +15,7 @@ if "gpu" in sys.argv[1:]:
 if os.environ.get("ICLEARN_TEST_DEVICE") != "gpu":
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("ICLEARN_TRACEBACK", "1")  # a bug is a traceback here, and not one line
 # Most of the suite's time is XLA optimizing programs that run for milliseconds; the numbers are the same without.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared by its workers and gone with it

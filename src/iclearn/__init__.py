@@ -95,7 +95,11 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"{__name__}.{_MODULE[name]}"), name)
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{_PACKAGES[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import difflib
+
+    close = difflib.get_close_matches(name, __all__, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 import sys
 
-from .cli import main
+from .cli import console
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(console())

@@ -99,7 +99,7 @@ def test_bad_specs_are_one_line_and_exit_2(spec, capsys, change, line):
         (["status", "."], "no sweep in .: it has no plan.json"),
         (["demo.yaml", "elsewhere"], "a folder is given with --out"),
         (["demo.yaml", "--cluster", "cloud", "--out", "a"], "cluster must be local, slurm, pbs or an address"),
-        (["demo.yaml", "--workers", "-1", "--out", "b"], "the number of workers must not be negative"),
+        (["demo.yaml", "--workers", "-1", "--out", "b"], "the number of workers must be at least 0, not -1"),
         (["demo.yaml", "--chunk", "0"], "the chunk size must be at least 1, not 0"),
         (["demo.yaml", "--path", "quick"], "path"),
         (["plateaus", "--draw-only", "--out", "nothing"], "no sweep in nothing"),

@@ -110,7 +110,7 @@ REFUSALS = [
     (["--model", "attnM", "--cubic_feat"], "cubic features are what the mlp model reads"),
     (["--head", "0"], "--heads must be at least 1, not 0"),
     (["--seq_len", "1"], "--seq-len must be at least 2"),
-    (["--prompts", "many"], "--prompts must be a whole number or inf, not 'many'"),
+    (["--prompts", "many"], "--prompts must be a whole number of at least 1, or inf, not 'many'"),
     (["--softmax", "--engine", "moments"], "for softmax attention use engine samples"),
     (["--softmax", "--prompts", "inf"], "fresh prompts at every step need a batch size"),
     (["--init", "-1"], "init scale must not be negative"),
@@ -136,7 +136,7 @@ def test_refusals_are_one_line_exit_2_and_leave_nothing(argv, line, in_tmp, caps
     np.savez("nan.npz", x=x, y_q=np.zeros(5))
     Path("text.npz").write_text("no zip")
     before = sorted(in_tmp.rglob("*"))
-    small = [] if {"--seq_len", "--prompts"} & set(argv) else SMALL[:4]
+    small = [] if {"--seq_len", "--prompts", "--dataset"} & set(argv) else SMALL[:4]
     assert main(["train", *small, "--epoch", "40", *argv]) == 2
     told = capsys.readouterr()
     assert line in told.err

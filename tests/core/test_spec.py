@@ -116,7 +116,7 @@ def test_numbers_that_json_cannot_hold_are_refused_by_name(value):
 
 def test_only_plain_values_can_be_written():
     with pytest.raises(TypeError, match="plain values only, not ndarray"):
-        Outer(3, np.zeros(2)).to_dict()  # type: ignore[arg-type]
+        Outer(3, 1.0).unchecked(scale=np.zeros(2)).to_dict()
 
 
 def test_two_specs_cannot_share_a_kind():

@@ -101,7 +101,7 @@ def test_loading_what_is_not_a_run(tmp_path):
         Trace.load(tmp_path / "foreign.zarr")
     future = xr.Dataset({"a": ("x", [1.0])}, attrs={"iclearn_format": 99})
     future.to_zarr(tmp_path / "future.zarr", consolidated=False)
-    with pytest.raises(IclearnError, match="has format 99; this version of iclearn reads formats 1 and 2"):
+    with pytest.raises(IclearnError, match="has format 99; this version of iclearn reads formats 1, 2, 3"):
         Trace.load(tmp_path / "future.zarr")
 
 

@@ -161,3 +161,44 @@ def test_arrays_that_are_no_weights(arrays, message):
     with pytest.raises(IclearnError) as caught:
         weights_from(arrays)
     assert str(caught.value).startswith(message)
+
+
+def bomb(path, shape, dtype="<f8", data=b""):
+    """An .npz that declares an array of any size and holds next to nothing."""
+    import io
+    import zipfile
+
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", header.getvalue() + data)
+        archive.writestr("y_q.npy", header.getvalue() + data)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "words"),
+    [
+        ((10**9, 10**6, 4), "<f8", "its arrays take 64 PB"),
+        ((10**11,), "<f8", "half of the free memory here"),
+        ((3,), "|O", "it holds Python objects or no arrays"),
+        ((5, 4, 3), "<f8", "is not a readable .npz file"),
+    ],
+)
+def test_what_declares_more_than_there_is_is_refused_before_memory_is_taken(tmp_path, shape, dtype, words):
+    bomb(tmp_path / "bomb.npz", shape, dtype)
+    with pytest.raises(IclearnError, match=r"bomb\.npz is not a readable") as caught:
+        read_npz(tmp_path / "bomb.npz")
+    assert words in str(caught.value)
+
+
+def test_nothing_in_a_dataset_or_weights_is_dropped_in_silence():
+    x, y = np.ones((6, 5, 3)), np.ones(6)
+    with pytest.raises(IclearnError, match="test targets y_q_icl need their prompts x_icl"):
+        dataset_from({"x": x, "y_q": y, "y_q_icl": y})
+    with pytest.raises(IclearnError, match="a dataset has no array 'x_test'; its arrays are x, y_q, y_all"):
+        dataset_from({"x": x, "y_q": y, "x_test": x})
+    kq = np.ones((2, 4, 4))
+    with pytest.raises(IclearnError, match="weight weights_kq must hold real numbers, not complex128"):
+        weights_from({"weights_kq": kq + 1j, "weights_value": kq})
+    with pytest.raises(IclearnError, match="weight weights_kq must hold real numbers, not <U3"):
+        weights_from({"weights_kq": kq.astype(str), "weights_value": kq})

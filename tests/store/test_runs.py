@@ -7,11 +7,11 @@ import pytest
 from small_runs import DATA, made
 
 from iclearn.core.errors import IclearnError
+from iclearn.core.processes import machine_token
 from iclearn.core.recipe import Init
 from iclearn.core.status import Status
 from iclearn.core.trace import Trace
-from iclearn.store import Store
-from iclearn.store.runs import DiskCheckpoint
+from iclearn.store import DiskCheckpoint, Store
 
 RECIPE = made(steps=40)
 
@@ -124,7 +124,8 @@ def test_checkpoints_are_replaced_whole_and_only_when_due(tmp_path):
     assert loaded is not None
     np.testing.assert_array_equal(loaded["a"], np.full(3, 2.0))
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-    (path.parent / f".{path.name}.12345678.partial.npz").write_text("killed while writing")
+    killed = f".{path.name}.{machine_token()}-999999999-12345678.partial.npz"
+    (path.parent / killed).write_text("killed while writing")
     always.clear()
     assert list(path.parent.iterdir()) == []
 

@@ -95,7 +95,10 @@ REFUSED = [
     (lambda: Covariance.two_level(0, 2.0).values(3), "two_level needs between 1 and 2 large eigenvalues, not 0"),
     (lambda: Covariance.spiked(-1.0).values(2), "eigenvalues must be positive, not [0.0, 1.0]"),
     (lambda: Covariance.eigenvalues([1.0, -1.0]).values(2), "eigenvalues must be positive, not [1.0, -1.0]"),
-    (lambda: Covariance.eigenvalues([1.0, np.nan]).values(2), "eigenvalues must be positive, not [1.0, nan]"),
+    (
+        lambda: Covariance.eigenvalues([1.0, np.nan]).values(2),
+        "covariance parameters must be a tuple, each entry of which is a finite number, not nan at index 1",
+    ),
     (lambda: Covariance.eigenvalues([1.0, 2.0]).values(3), "2 eigenvalues were given for dim 3"),
     (lambda: Covariance.matrix([[1.0, 2.0], [2.0, 1.0]]).values(2), "eigenvalues must be positive, not [-1.0, 3.0]"),
     (

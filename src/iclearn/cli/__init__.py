@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ COMMANDS = {
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
+    "completion": "print a script that completes commands and flags in bash, zsh or tcsh",
 }
 MODULES = {"list": "list_runs"}
 _USAGE = """usage: iclearn COMMAND [options]
@@ -24,7 +26,11 @@ The theory of in-context learning in attention: exact training, closed forms, ve
 
 {commands}
 
-`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version."""
+`iclearn COMMAND --help` lists the options of one; `iclearn --version` prints the version.
+
+  iclearn train --model attnS --heads 5 --init 1e-2 --steps 10001 --lr 0.02 --plot loss.png
+  iclearn reproduce zhang2025 fig4 --seeds 8
+  iclearn sweep examples/sweeps/learning-rate.yaml --out lr"""
 
 
 def usage() -> str:
@@ -46,12 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"] and words[1:2] and words[1] in COMMANDS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
-    if words[0] == "--version":
+    if words[0] in ("-V", "--version"):
         print(f"iclearn {__version__}")
         return 0
+    from .output import warnings_in_one_line
     from .parsing import complain
 
     name = words[0]
@@ -60,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # a module called `list` would shadow the builtin in this package once imported
     command = importlib.import_module(f".{MODULES.get(name, name)}", __package__)
     try:
-        return command.run(words[1:])
+        with warnings_in_one_line(f"iclearn {name}"):
+            return command.run(words[1:])
     except IclearnError as error:
         return complain(f"iclearn {name}", str(error))
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
@@ -69,6 +79,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return complain(f"iclearn {name}", f"{where}{error.strerror or error}")
-    except KeyboardInterrupt:
-        print(f"iclearn {name}: interrupted", file=sys.stderr)
+    except (ArithmeticError, MemoryError) as error:
+        return complain(f"iclearn {name}", beyond(error))
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "LinAlgError" or "RESOURCE_EXHAUSTED" in str(error):
+            return complain(f"iclearn {name}", beyond(error))
+        if os.environ.get("ICLEARN_TRACEBACK"):
+            raise
+        report = "please report it with the command; ICLEARN_TRACEBACK=1 shows where it is"
+        return complain(f"iclearn {name}", f"this is a bug in iclearn ({kind}: {str(error)[:200]}): {report}")
+    except KeyboardInterrupt as stop:
+        print(f"iclearn {name}: {stop or 'interrupted'}; the same command goes on from here", file=sys.stderr)
         return 130
+
+
+def beyond(error: BaseException) -> str:
+    """What to say when numbers or arrays are larger than the machine holds.
+
+    >>> beyond(OverflowError())
+    'the numbers given are too large or too small for floating point'
+    """
+    memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+    if memory:
+        return "there is not enough memory for this: choose smaller sizes"
+    return "the numbers given are too large or too small for floating point"
+
+
+def console() -> int:
+    """The `iclearn` command of a shell: `main` in a process of its own, which takes care of Ctrl-C.
+
+    Returns:
+        The exit code.
+    """
+    from ..core import interrupts
+
+    command = sys.argv[1] if sys.argv[1:] and sys.argv[1] in COMMANDS else ""
+    interrupts.install(f"iclearn {command}".strip())
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a λ on a terminal that has none
+    code = main()
+    if code == interrupts.CODE:
+        interrupts.leave("")
+    return code

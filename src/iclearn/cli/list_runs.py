@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.errors import IclearnError
+from .output import json_text
 from .parsing import parse
 
 
@@ -15,6 +18,8 @@ class ListArgs:
 
     out: Path = Path("runs")
     """Folder of stored runs."""
+    check: bool = False
+    """Read every run whole and verify its checksum."""
     json: bool = False
     """Print as JSON."""
 
@@ -22,17 +27,23 @@ class ListArgs:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``iclearn list``."""
     args = parse(ListArgs, argv, "iclearn list")
-    import json
-
     from ..store.runs import Store
 
-    runs = Store(args.out).list()
+    if not args.out.is_dir() and (args.out.exists() or args.out != ListArgs.out):
+        raise IclearnError(
+            f"--out {args.out} is a file; give a folder" if args.out.exists() else f"no folder {args.out}"
+        )
+    list(args.out.iterdir()) if args.out.is_dir() else []  # a folder that may not be read is an error, not empty
+    runs, others = Store(args.out).survey(verify=args.check)
+    for reason in others.values():
+        print(f"iclearn list: {reason}", file=sys.stderr)
+    code = 1 if args.check and others else 0
     if args.json:
-        print(json.dumps([{**vars(s), "path": str(s.path)} for s in runs], indent=2))
-        return 0
+        print(json_text([vars(s) for s in runs]))
+        return code
     if not runs:
         print(f"no runs in {args.out}")
-        return 0
+        return code
     from rich.table import Column, Table
 
     from ..report.paper import print_table
@@ -41,4 +52,4 @@ def run(argv: Sequence[str]) -> int:
     for s in runs:
         table.add_row(s.run_id, *s.describe(), str(s.steps), f"{s.final_loss:.6f}", s.status, s.engine, s.created)
     print_table(table, 140)
-    return 0
+    return code

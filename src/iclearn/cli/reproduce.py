@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
+from .output import json_text
 from .parsing import parse, use_device
 
 
@@ -40,6 +41,10 @@ class ReproduceArgs:
     """Runs side by side. Default: one per core."""
     list: bool = False
     """List the figures and their claims, and do nothing."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the verdicts as JSON."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -53,7 +58,8 @@ def run(argv: Sequence[str]) -> int:
     use_device(args.device)
     paper = load_paper(args.paper)
     if args.list:
-        for figure in paper.figures:
+        chosen = [paper.figure(name) for name in args.figures] or paper.figures
+        for figure in chosen:
             print(f"{figure.id}: {figure.title}" + (f" ({figure.cost})" if figure.cost else ""))
             for claim in figure.claims:
                 print(f"    {claim.id}: {claim.statement}")
@@ -63,14 +69,17 @@ def run(argv: Sequence[str]) -> int:
 
     given = {f.name: getattr(args, f.name) or None for f in fields(own)} if own is not None else {}
     given.pop("device", None)
-    with status_line() as say:
+    with status_line(quiet=args.quiet) as say:
         report = reproduce(
             paper, args.figures, seeds=args.seeds, out=args.out, draw_only=args.draw_only, workers=args.workers,
             refresh=args.refresh, progress=say, device=args.device, **given,
         )  # fmt: skip
     verdicts = [v.to_dict() for v in report.verdicts]
-    terminal_table(verdicts)
-    print(f"{summary_line(verdicts)} Page: {report.page}")
+    if args.json:
+        print(json_text({"paper": paper.id, "page": report.page, "verdicts": verdicts}))
+    elif not args.quiet:
+        terminal_table(verdicts)
+        print(f"{summary_line(verdicts)} Page: {report.page}")
     if report.stale:
         print(f"iclearn reproduce: {stale_sentence(report.stale)}", file=sys.stderr)
     for v in report.broken:
@@ -90,8 +99,11 @@ def _with_options(own: Any) -> Any:
 
 
 @contextmanager
-def status_line() -> Iterator[Callable[[str, str], None]]:
-    """What is being done: a spinner on a terminal, one line a figure elsewhere."""
+def status_line(*, quiet: bool = False) -> Iterator[Callable[[str, str], None]]:
+    """What is being done: a spinner on a terminal, one line a figure elsewhere, nothing where it is to be quiet."""
+    if quiet:
+        yield lambda figure, text: None
+        return
     if sys.stderr.isatty():
         from rich.console import Console
 

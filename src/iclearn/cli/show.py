@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from .output import json_text
 from .parsing import parse
 
 if TYPE_CHECKING:
@@ -36,15 +37,13 @@ class ShowArgs:
 def run(argv: Sequence[str]) -> int:
     """Carry out ``iclearn show``."""
     args = parse(ShowArgs, argv, "iclearn show")
-    import json
-
     from ..core.trace import Trace
     from ..store.runs import Store
 
     trace = Trace.load(Store(args.out).find(args.run))
     if args.json:
         facts = {"status": trace.status.label, "final_loss": trace.final_loss, **trace.provenance}
-        print(json.dumps(facts, indent=2, sort_keys=True))
+        print(json_text(dict(sorted(facts.items()))))
         return 0
     from ..report.run_figure import theory_levels
 
@@ -86,6 +85,7 @@ def draw(trace: Trace, plot: Path | None, *, window: bool, name: str, values: bo
 def facts_of(trace: Trace) -> list[tuple[str, str]]:
     """What there is to say of a run of any kind."""
     recipe, made = trace.recipe, trace.provenance
+    device = made.get("device")
     stale = "" if trace.up_to_date else " (other numerics than today's: train again with --again)"
     return [
         ("run", trace.run_id),
@@ -94,7 +94,7 @@ def facts_of(trace: Trace) -> list[tuple[str, str]]:
         ("task", recipe.task.describe()),
         ("model", recipe.model.describe()),
         ("optimizer", f"{recipe.optimizer.rule}, lr {recipe.optimizer.lr:g}, init {recipe.init.scale:g}"),
-        ("engine", f"{made['engine']}, {made['dtype']}, seed {made['seed']}"),
-        ("made", f"{made['created']} by iclearn {made['iclearn']}, jax {made['jax']} on {made['device']}{stale}"),
-        ("seconds", f"{made['wall_seconds']:.2f} in all, {made['compile_seconds']:.2f} compiling"),
+        ("engine", f"{made.get('engine')}, {made.get('dtype')}, seed {recipe.seed}"),
+        ("made", f"{made.get('created')} by iclearn {made.get('iclearn')}, jax {made.get('jax')} on {device}{stale}"),
+        ("seconds", f"{made.get('wall_seconds', 0):.2f} in all, {made.get('compile_seconds', 0):.2f} compiling"),
     ]

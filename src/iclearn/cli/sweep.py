@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from ..core.errors import IclearnError
+from .output import json_text
 from .parsing import parse, use_device
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ class SweepArgs:
     """Print the plan and do nothing."""
     draw_only: bool = False
     """Draw and judge a shipped sweep that is stored; never train."""
+    quiet: bool = False
+    """Print nothing but errors."""
     json: bool = False
-    """Print the status as JSON."""
+    """Print the outcome, or the status, as JSON."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -60,13 +63,15 @@ def run(argv: Sequence[str]) -> int:
     use_device(args.device)
     if args.what == "status":
         return show_status(args)
+    if args.what not in SHIPPED:
+        for flag in ("preset", "draw_only"):
+            if getattr(args, flag) != getattr(SweepArgs, flag):
+                raise IclearnError(
+                    f"--{flag.replace('_', '-')} is for the shipped sweeps ({', '.join(SHIPPED)}): drop it"
+                )
     if args.folder is not None:
         raise IclearnError(f"a folder is given with --out, not as {str(args.folder)!r}; only status takes it so")
-    try:
-        return shipped(args) if args.what in SHIPPED else from_file(args)
-    except KeyboardInterrupt:
-        print("iclearn sweep: interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
+    return shipped(args) if args.what in SHIPPED else from_file(args)
 
 
 def show_status(args: SweepArgs) -> int:
@@ -76,7 +81,7 @@ def show_status(args: SweepArgs) -> int:
     from ..sweeps.progress import status
 
     progress = status(args.folder)
-    print(json.dumps(vars(progress), indent=2) if args.json else "\n".join(progress.lines()))
+    print(json_text(vars(progress)) if args.json else "\n".join(progress.lines()))
     return 0
 
 
@@ -92,12 +97,17 @@ def from_file(args: SweepArgs) -> int:
         print("\n".join(plan_lines(plan)))
         return 0
     folder = carry_out(
-        plan, args.out, workers=args.workers, cluster=args.cluster, retries=args.retries, progress=progress_line(),
-        say=say,
+        plan, args.out, workers=args.workers, cluster=args.cluster, retries=args.retries,
+        progress=None if args.quiet else progress_line(), say=None if args.quiet else say,
     )  # fmt: skip
     codes = folder.dataset()["status"].values
     counts = ", ".join(f"{int((codes == code).sum())} {status.label}" for code, status in enumerate(STATUS))
-    print(f"{plan.num_runs} runs: {counts}\nstored in {folder.root} (xarray.open_zarr: {folder.data_path})")
+    if args.json:
+        ended = {status.label: int((codes == code).sum()) for code, status in enumerate(STATUS)}
+        print(json_text({"name": plan.name, "runs": plan.num_runs, **ended, "folder": folder.root}))
+    elif not args.quiet:
+        how = f"xarray.open_zarr({str(folder.data_path)!r}, consolidated=False)"
+        print(f"{plan.num_runs} runs: {counts}\nstored in {folder.root}; {how} reads it")
     return 0
 
 
@@ -106,7 +116,8 @@ def shipped(args: SweepArgs) -> int:
     from ..papers.phase_diagrams import Options, paper_of, plan_of
 
     how = (args.chunk, args.path, args.workers, args.cluster, args.retries)
-    options = Options(args.preset, *how, progress_line(), say)
+    told = (None, None) if args.quiet else (progress_line(), say)
+    options = Options(args.preset, *how, *told)
     if args.dry_run:
         print("\n".join(plan_lines(plan_of(args.what, options))))
         return 0
@@ -119,8 +130,11 @@ def shipped(args: SweepArgs) -> int:
         collect(paper, (), out, draw_only=args.draw_only, each=draw)
     page = write_report(paper, out)
     verdicts = read_json(out / "verdicts.json", [])
-    terminal_table(verdicts)
-    print(f"{summary_line(verdicts)} Page: {page}")
+    if args.json:
+        print(json_text({"page": page, "verdicts": verdicts}))
+    elif not args.quiet:
+        terminal_table(verdicts)
+        print(f"{summary_line(verdicts)} Page: {page}")
     return 1 if any(v["should_hold"] and v["verdict"] in ("contradicted", "failed") for v in verdicts) else 0
 
 
@@ -131,7 +145,7 @@ def plan_lines(plan: Plan) -> list[str]:
         ends = f"{axis.coords[0]}" if len(axis) == 1 else f"{axis.coords[0]} … {axis.coords[-1]}"
         how = f"side by side, {size} in a chunk" if number else "a program each"
         lines.append(f"  {axis.name}: {len(axis)} values ({ends}) of {', '.join(axis.fields)}, {how}")
-    chunks = f"{len(plan.chunks)} chunks of at most {max(chunk.runs for chunk in plan.chunks)} runs"
+    chunks = f"{plan.num_chunks} chunks of at most {math.prod(plan.box_shape)} runs"
     return [*lines, f"  {plan.num_groups} static groups, {chunks}, path {plan.path}"]
 
 

@@ -27,6 +27,10 @@ class TrainArgs:
     Every command line of linattn-icl works unchanged (its flags and their unambiguous prefixes are accepted:
     --head_num, --KQ_dim, --in_dim, --trainset_size, --testset_size, --epoch, ...). A recipe of any task and model
     is trained with --recipe.
+
+    iclearn train --model attnM --head 8 --init 1e-6 --show
+    iclearn train --model attnS --heads 5 --prompts inf --init 1e-2 --steps 20001 --lr 0.02 --plot staircase.png
+    iclearn train --recipe examples/recipe.yaml --set seed=3 optimizer.lr=0.01
     """
 
     model: Model = "attnM"
@@ -79,9 +83,11 @@ class TrainArgs:
     raw_data: bool = False
     """Do not center x and whiten the task vectors, as the public code does."""
     dataset: Path | None = None
-    """Train on the arrays of this .npz file (x, y_q, ...)."""
+    """Train on the arrays of this .npz file: x (P, N+1, D+1), the tokens [x; y] with the query last, and y_q (P,), the
+    targets; test sets x_iwl, y_q_iwl, x_icl, y_q_icl."""
     weights: Path | None = None
-    """Start from the weights in this .npz file."""
+    """Start from the weights in this .npz file: weights_kq and weights_value (H, D+1, D+1), or weights_key and
+    weights_query (H, R, D+1) and weights_value, or as a Trace stores them."""
     optimizer: Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"] = "gd"
     """gd: full-batch gradient descent; flow: gradient flow."""
     lr: float = 1e-3
@@ -108,6 +114,12 @@ class TrainArgs:
     """Record the value weight of every head at every step, and draw or write them too."""
     again: bool = False
     """Run even if this very recipe is stored already."""
+    no_text: bool = False
+    """Do not write the losses to a text file in the current folder (or --out), as the public code does."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the outcome as JSON."""
     no_compile_cache: bool = False
     """Keep no compiled programs on disk."""
     recipe: Path | None = None

@@ -1,18 +1,34 @@
-"""Files and folders that are written whole or not at all: under a temporary name beside the target, then renamed."""
+"""Files and folders that are written whole or not at all: under a temporary name beside the target, then renamed.
+
+Temporary names hold the number of the process that writes, so that what a killed process left behind can be told from
+what another one is writing at this moment.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .processes import machine_token, process_lives
+
+OLD_SECONDS = 86_400.0  # after which a temporary name of another machine, or of an earlier version, counts as left
+_LEFT = re.compile(r"\.(?P<token>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.(partial|old)(\.|$)")
+
 
 def _temporary(path: Path, ending: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.partial{ending}")
+    return path.with_name(f".{path.name}.{_mark()}.partial{ending}")
+
+
+def _mark() -> str:
+    return f"{machine_token()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 @contextmanager
@@ -37,6 +53,12 @@ def new_file(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
+    except FileNotFoundError as error:
+        if path.parent.is_dir():
+            raise
+        raise FileNotFoundError(
+            error.errno, "the folder was removed while it was written to", str(path.parent)
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -45,23 +67,37 @@ def new_file(path: str | Path) -> Iterator[Path]:
 def new_folder(path: str | Path) -> Iterator[Path]:
     """As `new_file`, for a folder, which the block makes itself; one that is there already is replaced.
 
+    Several processes may write the same folder at once: the last to end is the one whose folder stays. A process that
+    is killed between the two renames leaves the former folder under a temporary name; `recover` puts it back.
+
     Args:
-        path: the folder to write.
+        path: the folder to write. The caller has made sure that what is there may be replaced.
 
     Yields:
         A path beside it under which the block makes the folder.
     """
     path = Path(path)
     temporary = _temporary(path, "")
-    retired = temporary.with_suffix(".old")
+    retired: list[Path] = []
     try:
         yield temporary
-        if path.exists():
-            os.rename(path, retired)
-        os.rename(temporary, path)
+        while True:
+            try:
+                os.rename(temporary, path)  # where nothing is there, or an empty folder
+                break
+            except OSError:
+                if not path.exists():
+                    raise
+            former = path.with_name(f".{path.name}.{_mark()}.old")
+            with contextlib.suppress(FileNotFoundError):  # another process took it away first
+                os.rename(path, former)
+                retired.append(former)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(retired, ignore_errors=True)
+        if retired and not path.exists():
+            os.rename(retired.pop(), path)
+        for former in retired:
+            shutil.rmtree(former, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -77,3 +113,76 @@ def write_text(path: str | Path, text: str) -> Path:
     with new_file(path) as temporary:
         temporary.write_text(text)
     return Path(path)
+
+
+def recover(path: str | Path, *, whoever: bool = False) -> bool:
+    """Put back a folder that a process was killed while replacing.
+
+    Args:
+        path: the folder that is missing.
+        whoever: also where it cannot be known that the process is gone, after some waiting.
+
+    Returns:
+        Whether it was found and put back.
+    """
+    path = Path(path)
+    for former in sorted(path.parent.glob(f".{path.name}.*.old")) if not path.exists() else ():
+        if whoever or _abandoned(former):
+            with contextlib.suppress(OSError):
+                os.rename(former, path)
+                return True
+    return False
+
+
+def being_replaced(path: str | Path) -> bool:
+    """Whether a process is just now replacing the folder `path` (`new_folder`).
+
+    Args:
+        path: the folder that is missing for a moment.
+    """
+    path = Path(path)
+    return any(not _abandoned(former) for former in path.parent.glob(f".{path.name}.*.old")) or path.exists()
+
+
+def clear_leftovers(path: str | Path) -> None:
+    """Remove what killed processes left beside `path` while they wrote it; what is being written now stays.
+
+    Args:
+        path: the file or folder whose temporary names are meant.
+    """
+    path = Path(path)
+    for left in [*path.parent.glob(f".{path.name}.*.partial*"), *path.parent.glob(f".{path.name}.*.old")]:
+        if _abandoned(left):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def _abandoned(temporary: Path) -> bool:
+    """Whether nobody is writing this any more: its process is gone or, where that cannot be known, it is a day old."""
+    found = _LEFT.search(temporary.name)
+    if found is not None and found["token"] == machine_token():
+        return not process_lives(int(found["pid"]))
+    try:
+        return time.time() - temporary.stat().st_mtime > OLD_SECONDS
+    except OSError:
+        return False
+
+
+def set_aside(path: str | Path) -> Path:
+    """Move what is at `path` to a name beside it that says that it is damaged; nothing is deleted.
+
+    Args:
+        path: a file or folder.
+
+    Returns:
+        Its new path, ``NAME.damaged`` or ``NAME.damaged-2`` and so on.
+    """
+    path = Path(path)
+    for number in range(1, 10_000):
+        target = path.with_name(f"{path.name}.damaged" + (f"-{number}" if number > 1 else ""))
+        if not target.exists():
+            os.rename(path, target)
+            return target
+    raise FileExistsError(f"{path.parent} holds too many damaged copies of {path.name}: remove some")

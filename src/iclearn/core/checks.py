@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 from typing import Any, get_args
 
+import numpy as np
+
 from .errors import IclearnError
 
 
@@ -19,6 +21,43 @@ def require(condition: object, sentence: str) -> None:
     """
     if not condition:
         raise IclearnError(sentence)
+
+
+def check_type(name: str, value: object, cls: Any, hint: str = "") -> None:
+    """Refuse what is not an instance of a class, or is the class itself.
+
+    Args:
+        name: what the value is, for the message.
+        value: what was given.
+        cls: the class.
+        hint: what to write instead.
+
+    >>> check_type("the recipe", {}, list, "list(...)")
+    Traceback (most recent call last):
+    iclearn.core.errors.IclearnError: the recipe must be of class list, not dict: write list(...)
+    """
+    advice = f": write {hint}" if hint else ""
+    given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    require(isinstance(value, cls), f"{name} must be of class {getattr(cls, '__name__', cls)}, not {given}{advice}")
+
+
+def as_numbers(name: str, values: Any, ndim: int | None = None) -> Any:
+    """An array of float64 of anything numpy can make one of; what is no table of numbers is refused.
+
+    Args:
+        name: what the values are, for the message.
+        values: an array or nested lists.
+        ndim: the number of axes it must have (None: any).
+
+    Returns:
+        The array.
+    """
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise IclearnError(f"{name} must be an array of numbers, not {str(values)[:60]!r}") from None
+    require(ndim in (None, array.ndim), f"{name} must have {ndim} axes, not shape {array.shape}")
+    return array
 
 
 def check_choice(name: str, value: object, choices: object) -> None:

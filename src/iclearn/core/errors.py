@@ -15,3 +15,14 @@ class IclearnError(ValueError):
 
 class MissingClosedForm(IclearnError):
     """No closed form exists for this combination; the message lists the engines that do work."""
+
+
+class DamagedError(IclearnError):
+    """Something on disk is not what was stored there: damaged, edited, foreign, or of a later version."""
+
+
+class IclearnWarning(UserWarning):
+    """Something a user should know though the work goes on. The message is one line, shown to the user as it is.
+
+    In the tests of iclearn it is an error unless a test expects it.
+    """

@@ -123,7 +123,10 @@ class AbstractModelSpec(Spec):
             given, axes = np.asarray(arrays[name]), ", ".join(template.axes[name])
             wanted = f"this model and task need {tuple(weight.shape)} ({axes})"
             require(given.shape == weight.shape, f"weight {name} has shape {given.shape}, {wanted}")
-            require(np.isfinite(given).all(), f"weight {name} holds NaN or infinite values")
+            require(given.dtype.kind in "biuf", f"weight {name} must hold real numbers, not {given.dtype}")
+            bad = np.argwhere(~np.isfinite(given)).tolist()
+            first = f", the first at index {tuple(bad[0])}" if bad else ""
+            require(not bad, f"weight {name} holds NaN or infinite values{first}")
         return self.rebuild(task.dim, {name: np.asarray(arrays[name], dtype) for name in template.axes})
 
 

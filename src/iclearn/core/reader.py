@@ -10,28 +10,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from inspect import isabstract
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from .checks import check_choice, require
 from .errors import IclearnError
+from .fields import field_types
 from .registry import SPECS, USUAL_KINDS
 from .spec import Spec, SpecT
 
-
-@lru_cache
-def field_types(cls: type[Spec]) -> dict[str, Any]:
-    """Field → its type.
-
-    Args:
-        cls: a class of specs.
-
-    Returns:
-        The types of all fields, in order.
-    """
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+MOST_VALUES = 1_000_000  # of a YAML text
 
 
 def field_type(base: Spec, path: str, what: str = "") -> Any:
@@ -88,6 +77,7 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     require(isinstance(data, Mapping), f"{named} must be a table of fields, not {data!r}")
     fields: dict[str, Any] = dict(data)
     kind = fields.pop("kind", None) or expected.kind or USUAL_KINDS.get(where.rpartition(".")[2])
+    require(kind is None or isinstance(kind, str), f"{named}: the kind must be a word, not {str(kind)[:80]!r}")
     if not kind and (isabstract(expected) or expected is Spec):
         raise IclearnError(f"{named} does not say its kind; known are {', '.join(SPECS.names())}")
     cls = SPECS.get(kind, where) if kind else expected
@@ -189,17 +179,68 @@ def read_table(path: Any) -> dict[str, Any]:
     Returns:
         Its fields.
     """
+    try:
+        text = Path(path).read_text()
+    except FileNotFoundError:
+        raise IclearnError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise IclearnError(f"{path} is a folder; give the name of a file") from None
+    except UnicodeDecodeError:
+        raise IclearnError(f"{path} is not a text file") from None
+    data = read_yaml(text, str(path))
+    require(isinstance(data, dict), f"{path} must be a table of fields, not {str(data)[:80]!r}")
+    require(all(isinstance(key, str) for key in data), f"{path} must be a table whose fields are words")
+    return data
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """The value that a YAML text means: plain values, lists and tables; a key given twice is refused.
+
+    Args:
+        text: the text.
+        where: the place it comes from, for messages.
+
+    >>> read_yaml("{a: 1, a: 2}", "here")
+    Traceback (most recent call last):
+    iclearn.core.errors.IclearnError: here line 1 is not YAML: the key 'a' is given twice
+    """
     import yaml
 
     try:
-        data = yaml.safe_load(Path(path).read_text())
-    except FileNotFoundError:
-        raise IclearnError(f"there is no file {path}") from None
-    except UnicodeDecodeError:
-        raise IclearnError(f"{path} is not a text file") from None
+        data = yaml.load(text, _unique_keys())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark is not None else ""
-        raise IclearnError(f"{path}{line} is not YAML: {getattr(error, 'problem', None) or error}") from None
-    require(isinstance(data, dict), f"{path} must be a table of fields, not {data!r}")
+        raise IclearnError(f"{where}{line} is not YAML: {getattr(error, 'problem', None) or error}") from None
+    except (ValueError, RecursionError, OverflowError):
+        raise IclearnError(f"{where} cannot be read as YAML") from None
+    require(_count(data, MOST_VALUES) <= MOST_VALUES, f"{where} holds more than {MOST_VALUES} values, counting aliases")
     return data
+
+
+def _count(value: Any, most: int) -> int:
+    """How many values there are in a value, those of an alias as often as it is used; beyond `most` it stops."""
+    total, waiting = 0, [value]
+    while waiting and total <= most:
+        total += 1
+        here = waiting.pop()
+        waiting.extend(here.values() if isinstance(here, dict) else here if isinstance(here, list) else ())
+    return total
+
+
+@lru_cache
+def _unique_keys() -> Any:
+    """PyYAML's safe loader, which makes nothing but plain values, with a refusal of keys that are given twice."""
+    import yaml
+
+    class UniqueKeys(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value != "<<" and key.value in seen:
+                    problem = f"the key {key.value!r} is given twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(str(key.value))
+            return super().construct_mapping(node, deep)
+
+    return UniqueKeys

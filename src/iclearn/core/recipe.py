@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .checks import check_choice, check_int, require
+from .checks import as_numbers, check_choice, check_int, check_type, require
 from .hashing import digest_arrays
 from .model import AbstractModelSpec
 from .spec import Spec
@@ -87,6 +87,9 @@ class Init(Spec, kind="init"):
         Returns:
             An init that holds their digest, so that other weights make another recipe.
         """
+        check_type("given weights", weights, Mapping, "a table from names to arrays")
+        for name, weight in weights.items():
+            as_numbers(f"weight {name}", weight)
         return Init(scheme="given", digest=digest_arrays(sorted(weights.items())))
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import numbers
 from abc import ABC
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from .checks import require
 from .errors import IclearnError
+from .fields import check_fields
 from .registry import SPECS
 
 SpecT = TypeVar("SpecT", bound="Spec")
@@ -34,17 +37,23 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     kind: ClassVar[str] = ""
     shorthand: ClassVar[str] = ""  # the field that a bare number or word in its place means
+    how_to_make: ClassVar[str] = ""  # calls that make one of what people have at hand, for messages
     former_names: ClassVar[dict[str, str]] = {}  # fields as earlier formats spell them → as they are called now
 
     def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__repr__ = Spec.__repr__  # dataclasses would write one with every field
+        if (own := cls.__dict__.get("__post_init__")) is not None:
+            cls.__post_init__ = _types_too(own)
         if kind is not None:
             other = SPECS.registered(kind)
             if other is not None and other.__qualname__ != cls.__qualname__:
                 raise TypeError(f"two specs call themselves {kind!r}: {other} and {cls}")
             SPECS.register(kind, cls)
             cls.kind = kind
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.changed_fields().items())})"
@@ -100,12 +109,19 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
         names = sorted(f.name for f in dataclasses.fields(self))
         for name, value in changes.items():
             head, _, rest = name.partition("__")
-            require(head in names, f"{type(self).__name__} has no field {head!r}; its fields are {', '.join(names)}")
+            inside = [f"{part}__{head}" for part in names if hasattr(getattr(self, part), head) and not rest]
+            inside = [path for path in inside if isinstance(getattr(self, path.partition("__")[0]), Spec)]
+            hint = f" (did you mean {inside[0]}=?)" if inside and head not in names else ""
+            fields = f"its fields are {', '.join(names)}{hint}"
+            require(head in names, f"{type(self).__name__} has no field {head!r}; {fields}")
             if rest:
                 nested.setdefault(head, {})[rest] = value
             else:
                 direct[head] = value
-        direct |= {head: direct.get(head, getattr(self, head)).replace(**inner) for head, inner in nested.items()}
+        for head, inner in nested.items():
+            part = direct.get(head, getattr(self, head))
+            require(isinstance(part, Spec), f"{head} of {type(self).__name__} is {part!r}: it has no fields to change")
+            direct[head] = part.replace(**inner)
         return dataclasses.replace(self, **direct)
 
     def unchecked(self: SpecT, **changes: Any) -> SpecT:
@@ -153,9 +169,26 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
         """
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise IclearnError(f"not JSON: {error}") from None
         return cls.from_dict(data)
+
+
+def _types_too(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A spec's own checks, and that of the types of its fields, whose sentence stands in for Python's errors."""
+
+    @functools.wraps(check)
+    def both(self: Any) -> None:
+        try:
+            check(self)
+        except IclearnError:
+            raise
+        except Exception:
+            check_fields(self)
+            raise
+        check_fields(self)
+
+    return both
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .atomic import new_file, new_folder
-from .checks import require
-from .errors import IclearnError
+from .checks import check_type, require
+from .errors import DamagedError
 from .model import AbstractModel
 from .provenance import numerics, numerics_of
 from .recipe import Recipe
+from .seal import SEAL, is_marked, read_sealed, sealed
 from .status import Status
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-FORMAT = 2
-READABLE = (1, 2)  # 1: British spellings in the recipe, no version of the numerics
+FORMAT = 3
+# 1: British spellings in the recipe, no version of the numerics; 2: no checksum
+READABLE = (1, 2, 3)
+MARK = "iclearn_format"  # the attribute by which a folder is known to be a stored run
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,9 @@ class Trace:
     @property
     def sentence(self) -> str:
         """How the run ended, as shown to the user."""
+        if self.status is Status.FINISHED and self.provenance.get("at_rest"):
+            below = f"its steps are below what {self.provenance.get('dtype', 'floating point')} resolves"
+            return f"ran all its steps and is at rest: the gradient is zero, or {below}"
         where = f" at step {self.status_step}" if self.status is Status.DIVERGED else ""
         return f"{self.status.value}{where}"
 
@@ -177,7 +183,7 @@ class Trace:
     def _attributed(self) -> xr.Dataset:
         provenance = json.dumps(self.provenance, sort_keys=True)
         outcome = {"status": self.status.label, "status_step": self.status_step}
-        return self.data.assign_attrs(iclearn_format=FORMAT, **outcome, provenance=provenance)
+        return self.data.assign_attrs({MARK: FORMAT, **outcome, "provenance": provenance})
 
     def equals(self, other: Trace) -> bool:
         """Whether another run has the same numbers, names, axes and outcome; provenance is not compared."""
@@ -185,42 +191,53 @@ class Trace:
         return same and self.data.drop_attrs().equals(other.data.drop_attrs())
 
     def save(self, path: str | Path) -> Path:
-        """Write as a Zarr folder. Nothing half-written is ever seen under `path`.
+        """Write as a Zarr folder that holds a checksum of its numbers. Nothing half-written is seen under `path`.
 
         Args:
-            path: the folder; one that is there already is replaced.
+            path: the folder. A stored run that is there already is replaced; anything else there is refused.
 
         Returns:
             The path written.
         """
+        path = Path(path)
+        replaceable = not path.exists() or is_marked(path, MARK) or (path.is_dir() and not any(path.iterdir()))
+        require(replaceable, f"{path} is there already and is no stored run: choose another path, or remove it")
         with new_folder(path) as temporary:
-            self._attributed().to_zarr(temporary, mode="w", consolidated=False)
-        return Path(path)
+            sealed(self._attributed()).to_zarr(temporary, mode="w", consolidated=False)
+        return path
 
     @staticmethod
     def load(path: str | Path) -> Trace:
-        """The run that `save` wrote, in this format or an earlier one.
+        """The run that `save` wrote, in this format or an earlier one, its checksum verified.
 
         Args:
-            path: the folder.
+            path: the folder. One that is damaged, foreign or of a later format raises `DamagedError`.
 
         Returns:
             The run.
         """
-        import xarray as xr
-
+        check_type("the path of a stored run", path, str | Path)
         path = Path(path)
-        require(path.is_dir(), f"no stored run at {path}")
+        require(path.exists(), f"no stored run at {path}")
+        data = read_sealed(path, "stored run")
+        attrs, seal = data.attrs, data.attrs.pop(SEAL, None)
+        if MARK not in attrs:
+            raise DamagedError(f"{path} is not a stored run: it does not say its format")
+        found = attrs.pop(MARK)
+        if found not in READABLE:
+            readable = ", ".join(map(str, READABLE))
+            raise DamagedError(f"{path} has format {found!r}; this version of iclearn reads formats {readable}")
         try:
-            data = xr.open_zarr(path, consolidated=False).load()
-            attrs = data.attrs
-            found = attrs.pop("iclearn_format")
+            status, step = Status[attrs.pop("status").upper()], int(attrs.pop("status_step"))
+            provenance = json.loads(attrs.pop("provenance"))
+            whole = status is Status.DIVERGED or bool(np.isfinite(data["loss"].values).all())
+            sound = seal is not None if found > 2 else whole and "steps" in provenance["recipe"]
         except Exception as error:
-            raise IclearnError(f"{path} is not a stored run: {type(error).__name__}: {error}".split("\n")[0]) from None
-        readable = " and ".join(map(str, READABLE))
-        require(found in READABLE, f"{path} has format {found}; this version of iclearn reads formats {readable}")
-        status, step = Status[attrs.pop("status").upper()], int(attrs.pop("status_step"))
-        return Trace(data, status, step, json.loads(attrs.pop("provenance")))
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise DamagedError(f"{path} is a damaged stored run: {reason}") from None
+        if not sound:
+            raise DamagedError(f"{path} is a damaged stored run: its checksum, or part of its losses, is missing")
+        return Trace(data, status, step, provenance)
 
     def export(self, path: str | Path) -> Path:
         """Write the losses for other programs.

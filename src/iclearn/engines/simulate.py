@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.checks import check_int, require
+from ..core import interrupts
+from ..core.checks import check_int, check_type, require
 from ..core.dataset import Dataset
 from ..core.jax_settings import CompileTime, compile_meter, small_work
 from ..core.recipe import Recipe
@@ -75,16 +76,19 @@ def simulate(
     (50, 'population')
     """
     begin = time.perf_counter()
+    check_type("what is simulated", recipe, Recipe, "Recipe(task=…, model=…), or Recipe.from_json(text)")
     recipe.to_json()  # refuses what cannot be written, at once
     with compile_meter() as compiling:
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds, exact = time.perf_counter() - begin, setup.engine_name in EXACT
-        with small_work() if exact else nullcontext(jax.devices()[0]) as device:
+        where = small_work() if exact else nullcontext(jax.devices()[0])
+        with where as device, interrupts.finishing(checkpoint is not None):
             run = _OneRun(recipe, _moved(setup, device) if exact else setup)
             _drive([recipe], run, progress=progress, checkpoint=checkpoint)
+            at_rest = {"at_rest": True} if run.at_rest(recipe.steps) else {}
     place = {"device": str(device.device_kind), "platform": device.platform}
-    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place)
+    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place, **at_rest)
     return finished_trace(recipe, run.setup, run.logs[0], run.state, run.bad_steps[0], facts)
 
 
@@ -199,8 +203,10 @@ def _drive(
         length = next_length(count, seconds, every, limit)
         if progress is not None:
             progress(done, steps, float(runs.logs[0].loss[-1][-1]))
-        if checkpoint is not None and single is not None and done < steps and checkpoint.due():
-            checkpoint.save(single.freeze(time.perf_counter() - begin))
+        if checkpoint is not None and single is not None and done < steps:
+            if checkpoint.due() or interrupts.requested():
+                checkpoint.save(single.freeze(time.perf_counter() - begin))
+            interrupts.check(f"interrupted; step {done} of {steps} is saved")
 
 
 def next_length(count: int, seconds: float, every: int, limit: int) -> int:
@@ -240,6 +246,15 @@ class _OneRun(_Runs):
             bounds = jnp.asarray(stop), jnp.asarray(every)
             self.state, chunk = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
+
+    def at_rest(self, steps: int) -> bool:
+        """Whether a further step of gradient descent would change no weight at all."""
+        if self.hyper.rule != "gd" or self.bad_steps[0] is not None:
+            return False
+        bounds = jnp.asarray(steps + 1), jnp.asarray(1)
+        after, _ = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
+        same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after.model.weights(), self.state.model.weights())
+        return all(jax.tree.leaves(same))
 
     def load(self, saved: dict[str, np.ndarray]) -> int:
         arrays, rest = eqx.partition(self.state, eqx.is_array)
@@ -298,6 +313,9 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
     >>> [trace.recipe.seed for trace in icl.simulate_many([base.replace(seed=seed) for seed in (0, 1)])]
     [0, 1]
     """
+    check_type("the recipes", recipes, Sequence, "[recipe]")
+    for recipe in recipes:
+        check_type("each of the recipes", recipe, Recipe)
     traces: dict[int, Trace] = {}
     total, done = sum(recipe.steps for recipe in recipes), 0
 

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ..core.atomic import write_text
-from ..core.errors import IclearnError
+from ..core.atomic import set_aside, write_text
+from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
 from ..store.locks import held
 from .base import Figure, Paper, Verdict
@@ -86,6 +87,7 @@ def collect(
     Verdicts of figures not asked for this time are kept from earlier runs.
     """
     chosen = [paper.figure(name) for name in figures] or list(paper.figures)
+    _check_owner(paper, out)
     lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options, refresh=refresh)
     if options is not None:
         write_json(out / "options.json", asdict(options) | {"seeds": seeds})
@@ -109,6 +111,16 @@ def collect(
         if each is not None:
             each(results[figure.id])
     return [results[figure.id] for figure in chosen]
+
+
+def _check_owner(paper: Paper, out: Path) -> None:
+    """Refuse a folder in which another paper was reproduced: one page, one set of verdicts, one paper."""
+    try:
+        owners = {str(verdict.get("paper")) for verdict in read_json(out / "verdicts.json", [])}
+    except DamagedError:
+        return
+    if owners - {paper.id}:
+        raise IclearnError(f"{out} holds {min(owners - {paper.id})}: choose another folder with --out")
 
 
 def side_by_side(workers: int) -> int:
@@ -152,7 +164,7 @@ def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
 
 def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
     order = {figure.id: i for i, figure in enumerate(paper.figures)}
-    stored = read_json(out / "verdicts.json", [])
+    stored = _read_or_set_aside(out / "verdicts.json", [], ("claim", "figure", "verdict"))
     last = {v["claim"]: v for v in stored if v["figure"] == result.figure.id}
     verdicts = [v for v in stored if v["figure"] != result.figure.id]
     for verdict in (v.to_dict() for v in result.verdicts):
@@ -161,7 +173,7 @@ def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
             verdict["changed_from"] = known["verdict"]
         verdicts.append(verdict)
     write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
-    facts = read_json(out / "facts.json", {})
+    facts = _read_or_set_aside(out / "facts.json", {}, ("recipes", "content", "simulated_seconds"))
     before = facts.get(result.figure.id)
     if before and result.facts["simulated_seconds"] < 0.1 * before["simulated_seconds"]:
         # data was reused: what it cost is what it cost when it was made
@@ -172,12 +184,35 @@ def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
 
 
 def read_json(path: Path, default: Any) -> Any:
+    """The value in a JSON file, `default` where there is none.
+
+    Args:
+        path: the file. One that is damaged, or that holds another kind of value than the default, is refused.
+        default: an empty list (the file is one of tables) or an empty table.
+    """
     try:
-        return json.loads(path.read_text())
+        value = json.loads(path.read_text())
     except FileNotFoundError:
         return default
-    except json.JSONDecodeError:
-        raise IclearnError(f"{path} is damaged: remove it and reproduce again") from None
+    except ValueError:
+        raise DamagedError(f"{path} is damaged: remove it and reproduce again") from None
+    tables = value if isinstance(default, list) else [value]
+    if not isinstance(value, type(default)) or not all(isinstance(table, dict) for table in tables):
+        raise DamagedError(f"{path} is damaged: remove it and reproduce again")
+    return value
+
+
+def _read_or_set_aside(path: Path, default: Any, needed: Sequence[str] = ()) -> Any:
+    """As `read_json`; a damaged file is set aside, with a warning, and counts as none."""
+    try:
+        value = read_json(path, default)
+        tables = value if isinstance(default, list) else value.values()
+        if all(isinstance(table, dict) and all(name in table for name in needed) for table in tables):
+            return value
+    except DamagedError:
+        pass
+    warnings.warn(f"{path} is damaged: it is kept as {set_aside(path).name}", IclearnWarning, stacklevel=2)
+    return default
 
 
 def write_json(path: Path, value: Any) -> None:

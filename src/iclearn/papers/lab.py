@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,11 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.atomic import new_folder
-from ..core.errors import IclearnError
+from ..core import interrupts
+from ..core.atomic import new_folder, set_aside
+from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.hashing import digest_arrays
 from ..core.provenance import numerics, numerics_of
 from ..core.recipe import Recipe
+from ..core.seal import read_sealed, sealed
 from ..core.status import Status
 from ..core.trace import Trace
 from ..engines.counting import counted_runs
@@ -131,6 +134,7 @@ class Lab:
             together = self.train_group(sampled)
 
         def one(recipe: Recipe) -> tuple[Trace, bool]:
+            interrupts.check()
             with self.only_once(recipe.hash):
                 trace = self._stored(recipe)
                 made = trace is None
@@ -164,7 +168,7 @@ class Lab:
 
     def _stored(self, recipe: Recipe) -> Trace | None:
         """The stored run, unless it was made by other code and is to be made again."""
-        trace = self.store.get(recipe)
+        trace = self.store.get(recipe) if self.offline else self.store.sound(recipe)
         return None if trace is not None and self.refresh and not trace.up_to_date else trace
 
     def train_group(self, recipes: Sequence[Recipe]) -> set[str]:
@@ -175,7 +179,7 @@ class Lab:
             missing = [recipe for recipe in recipes if self._stored(recipe) is None]
             for recipe, trace in zip(missing, simulate_many(missing), strict=True):
                 if trace.status is not Status.DIVERGED:
-                    trace.save(self.store.path(recipe))
+                    self.store.put(recipe, trace)
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]
         self.facts.trained += len(missing)
         return {recipe.hash for recipe in missing}
@@ -198,14 +202,12 @@ class Lab:
 
     def dataset(self, name: str, parameters: dict[str, Any], compute: Callable[[], xr.Dataset]) -> xr.Dataset:
         """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""
-        import xarray as xr
-
         begin = time.perf_counter()
         text = json.dumps(parameters, sort_keys=True)
         digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
         path = self.root / "data" / f"{name}-{digest}.zarr"
         with self.only_once(path.name):
-            stored = xr.open_zarr(path, consolidated=False).load() if path.is_dir() else None
+            stored = self._stored_dataset(path)
             fresh = stored is not None and numerics_of(stored.attrs) == numerics()
             if stored is not None and (fresh or not self.refresh or self.offline):
                 found = stored
@@ -221,13 +223,26 @@ class Lab:
                 found.attrs["trained"] = trained.count
                 self.facts.trained += trained.count
                 with new_folder(path) as temporary:
-                    found.to_zarr(temporary, mode="w", consolidated=False)
-                found = xr.open_zarr(path, consolidated=False).load()
+                    sealed(found).to_zarr(temporary, mode="w", consolidated=False)
+                found = read_sealed(path, "dataset")
                 self.facts.simulated_seconds += time.perf_counter() - begin
         self.facts.datasets.append(path.name)
         self.facts.content.append(digest_of(found))
         self._note(begin)
         return found
+
+    def _stored_dataset(self, path: Path) -> xr.Dataset | None:
+        """The dataset in a folder; a damaged one is set aside, with a warning, and counts as none."""
+        if not path.is_dir():
+            return None
+        try:
+            return read_sealed(path, "dataset")
+        except DamagedError as error:
+            if self.offline:
+                raise
+            kept = set_aside(path)
+            warnings.warn(f"{error}; it is kept as {kept.name} and made again", IclearnWarning, stacklevel=2)
+            return None
 
     def _note(self, begin: float) -> None:
         self.facts.seconds += time.perf_counter() - begin

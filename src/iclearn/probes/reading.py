@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..core.checks import as_numbers
 from ..core.errors import IclearnError
 from ..core.trace import Trace
 
@@ -23,9 +24,7 @@ def finite(name: str, values: Any, ndim: int | None = None) -> np.ndarray:
     Returns:
         The array.
     """
-    array = np.asarray(values, dtype=float)
-    if ndim is not None and array.ndim != ndim:
-        raise IclearnError(f"{name} must have {ndim} axes, not shape {array.shape}")
+    array = as_numbers(name, values, ndim)
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])

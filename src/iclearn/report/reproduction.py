@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..core.checks import check_int, check_type
 from ..papers.base import Paper, Verdict
 from ..papers.collect import FigureResult, collect, default_seeds, load_paper, paper_options
 from .paper import Drawing, report_html, stale_sentence, summary_line, write_report
@@ -100,6 +101,11 @@ def reproduce(
     ('reproduced', {'fig1': {'sum': 2}}, ['fig1'])
     """
     paper = load_paper(paper) if isinstance(paper, str) else paper
+    check_type("a paper", paper, Paper, 'its name, such as "zhang2025"')
+    figures = [figures] if isinstance(figures, str) else figures
+    check_type("the figures", figures, Sequence, '["fig4"]')
+    if workers is not None:
+        check_int("the number of workers", workers, 1)
     folder = Path(out) if out is not None else Path("reproduced") / paper.id
     own = paper_options(paper, options, folder, draw_only=draw_only, device=device)
     count = default_seeds(paper, folder if draw_only else None) if seeds is None else seeds

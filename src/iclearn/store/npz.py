@@ -10,6 +10,7 @@ P counts prompts, N context pairs, D inputs, O outputs, H heads; R is the rank a
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -17,8 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.checks import check_type
 from ..core.dataset import Arrays, Dataset, FeatureArrays
 from ..core.errors import IclearnError
+from ..core.memory import available_bytes, in_words
 from ..tasks.regression import IN_CONTEXT, IN_WEIGHT
 
 _TESTS = {"iwl": IN_WEIGHT, "icl": IN_CONTEXT}
@@ -41,17 +44,40 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise IclearnError(f"no file {path}")
     try:
-        file = np.load(path, allow_pickle=False)
-        if isinstance(file, np.ndarray):
-            raise ValueError("it holds one array without a name")
-        with file:
-            arrays = {name: file[name] for name in file.files}
-        if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{others[0]} in it is no array")
-        return arrays
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        with open(path, "rb") as file:
+            if file.read(6) == b"\x93NUMPY":
+                raise ValueError("it holds one array without a name")
+        with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive)
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            return {name: _read_member(archive, member) for name, member in members.items()}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         reason = "it holds Python objects or no arrays" if "pickle" in str(error) else str(error).split("\n")[0]
         raise IclearnError(f"{path} is not a readable .npz file: {reason}") from None
+
+
+def _check_sizes(archive: zipfile.ZipFile) -> None:
+    """Refuse an archive whose arrays would not fit, by the sizes they declare, before any of them is unpacked."""
+    total = 0
+    for member in archive.namelist():
+        name = member.removesuffix(".npy")
+        with archive.open(member) as file:
+            try:
+                version = np.lib.format.read_magic(file)
+                read = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
+                shape, _, dtype = read(file)
+            except (ValueError, SyntaxError, TypeError, RecursionError):
+                raise ValueError(f"{name} in it is no array") from None
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects or no arrays")
+        total += math.prod(shape) * max(1, dtype.itemsize)
+    if total > (room := available_bytes() // 2):
+        raise ValueError(f"its arrays take {in_words(total)}, and {in_words(room)} is half of the free memory here")
+
+
+def _read_member(archive: zipfile.ZipFile, member: str) -> np.ndarray:
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
@@ -69,10 +95,17 @@ def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
     >>> data.train.num_prompts
     6
     """
+    check_type("a dataset", arrays, Mapping, '{"x": …, "y_q": …}')
+    arrays = {str(name): np.asarray(array) for name, array in arrays.items()}
+    known = ("x", "y_q", "y_all", *(f"{kind}_{short}" for short in _TESTS for kind in ("x", "y_q")))
+    if unknown := [name for name in arrays if name.startswith(("x", "y")) and name not in known]:
+        raise IclearnError(f"a dataset has no array {unknown[0]!r}; its arrays are {', '.join(known)}")
     if missing := [name for name in ("x", "y_q") if name not in arrays]:
         raise IclearnError(f"a dataset needs the arrays x and y_q; missing {' and '.join(missing)}")
     tests = {}
     for short, name in _TESTS.items():
+        if f"y_q_{short}" in arrays and f"x_{short}" not in arrays:
+            raise IclearnError(f"test targets y_q_{short} need their prompts x_{short}")
         if f"x_{short}" in arrays:
             if f"y_q_{short}" not in arrays:
                 raise IclearnError(f"test set x_{short} needs its targets y_q_{short}")
@@ -116,6 +149,13 @@ def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[st
     >>> family, weights["value"].shape, weights["kq"].shape
     ('merged', (2, 1, 4), (2, 3, 4))
     """
+    check_type("weights", arrays, Mapping, "a table from names to arrays")
+    names = {
+        f"{prefix}{name}" for names in _FAMILIES.values() for name in names for prefix in ("", "weight_", "weights_")
+    }
+    for name in names & set(arrays):
+        if (kind := np.asarray(arrays[name]).dtype).kind not in "iuf":
+            raise IclearnError(f"weight {name} must hold real numbers, not {kind}")
     for family, names in _FAMILIES.items():
         if all(f"weights_{name}" in arrays for name in names):
             return family, _from_public(family, {name: arrays[f"weights_{name}"] for name in names}, out_dim)

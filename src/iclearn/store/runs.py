@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
-import shutil
 import time
-import zipfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core.atomic import new_file
+from ..core.atomic import being_replaced, clear_leftovers, recover, set_aside
+from ..core.checks import check_type
 from ..core.dataset import Dataset
-from ..core.errors import IclearnError
+from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.recipe import Recipe
 from ..core.status import Status
-from ..core.trace import Trace
+from ..core.trace import MARK, READABLE, Trace
 from ..engines.simulate import Progress, simulate
+from .checkpoints import DiskCheckpoint
 
 DEFAULT_ROOT = "runs"
+REPLACED = 40  # times that a folder may be replaced while it is read
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,9 @@ class Summary:
             recipe = Recipe.from_dict(self.recipe)
             return recipe.model.describe(), recipe.task.describe()
         except IclearnError:
-            return str(self.recipe["model"].get("kind")), str(self.recipe["task"].get("kind"))
+            parts = (self.recipe.get(name) for name in ("model", "task"))
+            model, task = (str(part.get("kind")) if isinstance(part, dict) else "unknown" for part in parts)
+            return model, task
 
 
 class Store:
@@ -83,17 +88,55 @@ class Store:
 
     def path(self, recipe: Recipe) -> Path:
         """Where the run of this recipe is, or would be."""
+        check_type("the run asked for", recipe, Recipe, "Recipe(task=…, model=…), or Recipe.from_json(text)")
         return self.root / f"{recipe.hash[:12]}.zarr"
 
     def get(self, recipe: Recipe) -> Trace | None:
-        """The stored run of this recipe; None where there is none."""
+        """The stored run of this recipe; None where there is none. A damaged one raises `DamagedError`."""
         path = self.path(recipe)
-        if not path.is_dir():
-            return None
-        trace = Trace.load(path)
-        if trace.provenance["recipe_hash"] != recipe.hash:
+        trace = self._load(path)
+        if trace is not None and trace.provenance["recipe_hash"] != recipe.hash:
             raise IclearnError(f"{path} holds another recipe with the same first digits; use another folder")
         return trace
+
+    def _load(self, path: Path) -> Trace | None:
+        """The run in a folder, read again when another process replaced the folder in the meantime."""
+        for _ in range(REPLACED):
+            before = _inode(path)
+            if before is None and not recover(path):
+                if not being_replaced(path):
+                    return None
+                time.sleep(0.05)
+                continue
+            try:
+                return Trace.load(path)
+            except (IclearnError, OSError):
+                if _inode(path) == before:
+                    raise
+        if recover(path, whoever=True):
+            return Trace.load(path)
+        raise IclearnError(f"{path} is replaced again and again by another process: try later")
+
+    def sound(self, recipe: Recipe) -> Trace | None:
+        """As `get`, but a damaged run is set aside under another name, with a warning, and counts as none."""
+        try:
+            return self.get(recipe)
+        except DamagedError as error:
+            kept = set_aside(self.path(recipe))
+            warnings.warn(f"{error}; it is kept as {kept.name} and the run is made again", IclearnWarning, stacklevel=2)
+            return None
+
+    def put(self, recipe: Recipe, trace: Trace) -> Path:
+        """Store a run as the one of this recipe, whole; several processes may do so at once.
+
+        Args:
+            recipe: whose run it is.
+            trace: the run.
+
+        Returns:
+            Its folder.
+        """
+        return trace.save(self.path(recipe))
 
     def run(
         self, recipe: Recipe, *, dataset: Dataset | None = None, weights: Mapping[str, np.ndarray] | None = None,
@@ -110,16 +153,20 @@ class Store:
             again: train even if the run is stored. A stored run that other code made says so in
                 `Trace.up_to_date`; this is how to make it anew.
         """
+        self.path(recipe)
         if recipe.init.scheme == "given" and not recipe.init.digest:
             raise IclearnError("a stored run from given weights needs their digest: use Init.given(weights)")
-        if not again and (stored := self.get(recipe)) is not None:
+        stored = self.sound(recipe)
+        if stored is not None and not again:
             return stored
-        keeper = DiskCheckpoint(self.root / f".{recipe.hash[:12]}.checkpoint.npz", checkpoint_seconds)
+        path = self.path(recipe)
+        keeper = DiskCheckpoint(self.root / f".{path.stem}.checkpoint.npz", checkpoint_seconds)
         if again:
             keeper.clear()
+        clear_leftovers(path)
         trace = simulate(recipe, dataset=dataset, weights=weights, progress=progress, checkpoint=keeper)
         if trace.status is not Status.DIVERGED:
-            trace.save(self.path(recipe))
+            self.put(recipe, trace)
         keeper.clear()
         return trace
 
@@ -128,7 +175,7 @@ class Store:
         given = Path(name)
         if given.is_dir() and given.suffix == ".zarr":
             return given
-        matches = sorted(self.root.glob(f"{given.name.removesuffix('.zarr')}*.zarr"))
+        matches = sorted(self.root.glob(f"{glob.escape(given.name.removesuffix('.zarr'))}*.zarr"))
         if not matches:
             raise IclearnError(f"no stored run {name!r} in {self.root}; `iclearn list` shows what is there")
         if len(matches) > 1:
@@ -136,53 +183,53 @@ class Store:
         return matches[0]
 
     def list(self) -> list[Summary]:
-        """All runs, newest first. Only the attributes are read."""
-        import zarr
+        """All runs, newest first. Only the attributes and the last loss are read."""
+        return self.survey()[0]
 
-        summaries = []
-        for path in self.root.glob("*.zarr"):
+    def survey(self, *, verify: bool = False) -> tuple[list[Summary], dict[Path, str]]:
+        """All runs, newest first, and what else ends in ``.zarr``: its path, and why it cannot be listed.
+
+        Args:
+            verify: read every run whole and verify its checksum.
+
+        Returns:
+            The runs, and path → reason for the others.
+        """
+        summaries, others = [], {}
+        for path in sorted(self.root.glob("*.zarr")):
             try:
-                meta = json.loads((path / "zarr.json").read_text())["attributes"]
-                made = json.loads(meta["provenance"])
-                loss = float(np.asarray(zarr.open_array(path / "loss", mode="r")[-1]))
-            except (OSError, KeyError, ValueError):
-                continue  # not one of ours
-            recipe = made["recipe"]
-            parts = (path.stem, path, meta["status"], loss, recipe["steps"], made["engine"], made["created"], recipe)
-            summaries.append(Summary(*parts))
-        return sorted(summaries, key=lambda s: s.created, reverse=True)
+                if verify:
+                    Trace.load(path)
+                summaries.append(_summary(path))
+            except IclearnError as error:
+                others[path] = str(error)
+        return sorted(summaries, key=lambda s: s.created, reverse=True), others
 
 
-class DiskCheckpoint:
-    """The state of a run in progress, in one file replaced whole; written at most every `seconds`.
+def _inode(path: Path) -> int | None:
+    """What tells one folder from another that took its place; None where there is none."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
-    `engines.simulate.Checkpointer` says what the methods are for.
-    """
 
-    def __init__(self, path: Path, seconds: float) -> None:
-        self.path, self.seconds = path, seconds
-        self._last = time.monotonic()
+def _summary(path: Path) -> Summary:
+    """What is known of the run in a folder without reading its numbers."""
+    import zarr
 
-    def due(self) -> bool:
-        return time.monotonic() - self._last >= self.seconds
-
-    def load(self) -> dict[str, np.ndarray] | None:
-        if not self.path.is_file():
-            return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return None  # a damaged checkpoint costs time, not the run
-
-    def save(self, arrays: dict[str, np.ndarray]) -> None:
-        with new_file(self.path) as temporary:
-            np.savez(temporary, **arrays)  # type: ignore[arg-type]
-        self._last = time.monotonic()
-
-    def clear(self) -> None:
-        self.path.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f".{self.path.name}.*.partial.npz"):
-            left.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f".{self.path.name[1:13]}.zarr.*"):
-            shutil.rmtree(left, ignore_errors=True)
+    try:
+        meta = json.loads((path / "zarr.json").read_text())["attributes"]
+        known = meta.get(MARK) in READABLE
+    except Exception:
+        raise DamagedError(f"{path} is no stored run") from None
+    if not known:
+        raise DamagedError(f"{path} is no run of this version of iclearn: its format is {meta.get(MARK)}")
+    try:
+        made = json.loads(meta["provenance"])
+        recipe, loss = made["recipe"], float(np.asarray(zarr.open_array(path / "loss", mode="r")[-1]))
+        words = str(Status[meta["status"].upper()].label), loss, int(recipe["steps"]), str(made["engine"])
+        return Summary(path.stem, path, *words, str(made["created"]), dict(recipe))
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DamagedError(f"{path} is a damaged run: {reason}") from None

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.atomic import new_folder, write_text
-from ..core.errors import IclearnError
+from ..core.errors import DamagedError, IclearnError
 from ..core.hashing import digest_arrays
 from ..core.provenance import now, versions
+from .allocate import allocate, restore
 from .leases import STALE_SECONDS, Claims
 from .plan import Chunk, Plan
-from .schema import NOT_RUN, STATUS, Variable, coordinates, schema
+from .schema import Variable, schema
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,7 +88,7 @@ class SweepFolder:
         if root.exists() and any(root.iterdir()):
             raise IclearnError(f"{root} is not empty and holds no sweep: choose another folder with --out")
         with new_folder(root) as temporary:
-            _allocate(temporary / "data.zarr", plan)
+            allocate(temporary / "data.zarr", plan)
             for name in ("ledger", "claims", "failures"):
                 (temporary / name).mkdir()
             made = {**versions("jax", "numpy"), "created": now()}
@@ -104,10 +105,12 @@ class SweepFolder:
             return SweepFolder(Path(root), Plan.from_dict(json.loads(path.read_text())), stale=stale)
         except FileNotFoundError:
             raise IclearnError(f"no sweep in {root}: it has no plan.json") from None
-        except json.JSONDecodeError:
-            raise IclearnError(f"{path} is damaged: start the sweep in another folder") from None
         except KeyError as error:
-            raise IclearnError(f"{path} lacks {error}: it is not the plan of a sweep") from None
+            raise DamagedError(f"{path} lacks {error}: it is not the plan of a sweep") from None
+        except (IclearnError, OSError):
+            raise
+        except Exception:  # no JSON, or JSON of another shape
+            raise DamagedError(f"{path} is damaged: start the sweep in another folder") from None
 
     def dataset(self) -> xr.Dataset:
         """The result so far, read when it is used; what is missing is NaN, its status -1."""
@@ -176,6 +179,7 @@ class SweepFolder:
 
     def begin_session(self) -> list[Chunk]:
         """What is left to do, every attempt counted afresh; leftovers of killed processes are cleared away."""
+        restore(self.data_path, self.plan)
         self.verify()
         finished, active = self.entries(), self.claims.active()
         left = [chunk for chunk in self.plan.chunks if chunk.id not in finished]
@@ -223,24 +227,3 @@ def _fitted(array: np.ndarray, variable: Variable, shape: tuple[int, ...]) -> np
     given = np.asarray(array).reshape(*shape, *np.shape(array)[1:])
     block[(..., *(slice(0, size) for size in given.shape[len(shape) :]))] = given
     return block
-
-
-def _allocate(path: Path, plan: Plan) -> None:
-    """The empty dataset: coordinates in full, variables without a single chunk."""
-    import xarray as xr
-    import zarr
-
-    attrs = {"iclearn_sweep": plan.name, "sweep_hash": plan.hash, "base": plan.base.to_json()}
-    xr.Dataset(coords=coordinates(plan), attrs=attrs).to_zarr(path, mode="w", consolidated=False, zarr_format=3)
-    group = zarr.open_group(path, mode="r+")
-    names = tuple(axis.name for axis in plan.axes)
-    for name, variable in schema(plan).items():
-        attributes: dict[str, Any] = {"long_name": variable.meaning}
-        if name == "status":
-            attributes["flag_values"] = [NOT_RUN, *range(len(STATUS))]
-            attributes["flag_meanings"] = "not_run " + " ".join(status.label for status in STATUS)
-        group.create_array(
-            name, shape=(*plan.shape, *variable.sizes), chunks=(*plan.box_shape, *variable.sizes),
-            dtype=variable.dtype, fill_value=variable.fill, dimension_names=(*names, *variable.dims),
-            attributes=attributes,
-        )  # fmt: skip

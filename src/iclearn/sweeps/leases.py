@@ -19,35 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.atomic import write_text
+from ..core.processes import process_lives, process_start
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0  # without a heartbeat from another machine
-
-
-def _kernel_facts(pid: int) -> list[str]:
-    """The state of a process, its parent and so on, from Linux; nothing elsewhere, or when the process is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def process_start(pid: int) -> str:
-    """When a process began, as the kernel counts it (Linux; elsewhere ""): numbers of processes are used again."""
-    return "".join(_kernel_facts(pid)[19:20])
-
-
-def process_lives(pid: int, start: str) -> bool:
-    """Whether a process of this machine is at work, and is the one that began at `start` (where that is known)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    if _kernel_facts(pid)[:1] == ["Z"]:  # killed, and its parent has not looked yet
-        return False
-    return not start or process_start(pid) == start
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Literal
 
+from ..core import interrupts
 from ..core.errors import IclearnError
 from .compute import compute
 from .folder import SweepFolder
@@ -61,7 +62,7 @@ def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
     if before and not before[-1].failed():
         folder.note_failure(chunk_id, before[-1].generation, f"{before[-1].owner()} died at work on this chunk")
     try:
-        with heartbeat(claim):
+        with heartbeat(claim), interrupts.finishing():
             begin = time.perf_counter()
             arrays = compute(folder.plan, chunk)
             folder.write(chunk, arrays, time.perf_counter() - begin)
@@ -104,6 +105,7 @@ def execute(
             elif outcome == "failed":
                 failed.add(id)
                 moved = True
+            interrupts.check(f"interrupted; {done} of {total} runs are stored")
         if not moved:  # others are at work on what is left
             time.sleep(PAUSE)
     if failed:
@@ -128,7 +130,7 @@ def processes(count: int) -> Runner:
         waiting, deaths, attempts = list(ids), 0, -1
         options = [str(folder.root), str(retries), str(os.getpid())]
         command = [sys.executable, "-m", "iclearn.sweeps.worker", *options]
-        with tempfile.TemporaryFile("w+") as output, _ended() as workers:
+        with tempfile.TemporaryFile("w+") as output, _ended() as workers, interrupts.finishing():
             while waiting:
                 before = folder.claims.attempts()
                 for id in list(waiting):
@@ -150,9 +152,19 @@ def processes(count: int) -> Runner:
                     raise IclearnError(f"worker processes die as soon as they are started: {last}")
                 while len(workers) < min(count, len(waiting)):
                     workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output))
+                if interrupts.requested():  # workers finish their chunks
+                    _wait_for(workers)
+                    interrupts.check("interrupted; the chunks at work were finished and are stored")
                 time.sleep(PAUSE)
 
     return run
+
+
+def _wait_for(workers: list[subprocess.Popen]) -> None:
+    for worker in workers:
+        worker.send_signal(signal.SIGTERM)
+    for worker in workers:
+        worker.wait()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from ..core import interrupts
 from .folder import SweepFolder
 from .runners import PAUSE, run_chunk
 
@@ -16,7 +17,7 @@ def work(root: str, retries: int, parent: int) -> None:
     while chunks:
         outcomes = {}
         for chunk in chunks:
-            if os.getppid() != parent:
+            if os.getppid() != parent or interrupts.requested():
                 return
             outcomes[chunk] = run_chunk(root, chunk, retries)
         if not set(outcomes.values()) & {"done", "again"}:
@@ -25,7 +26,7 @@ def work(root: str, retries: int, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    interrupts.install("")
+    work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    if interrupts.requested():
+        interrupts.leave("")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, require
+from ..core.checks import as_numbers, check_choice, require
 from ..core.forms import numpy_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
 
 Shape = Literal["linear", "white", "power", "two_level", "spiked", "eigenvalues", "matrix"]
+MOST_DIM = 100_000
 _PARAMETERS = {"linear": 0, "white": 0, "power": 1, "two_level": 2, "spiked": 1}
 
 # (1..dim, parameters, numpy or jax.numpy where parameters are traced) → eigenvalues before they are ordered and scaled
@@ -45,6 +46,8 @@ class Covariance(Spec, kind="covariance"):
     >>> Covariance.linear().values(4)
     array([0.4, 0.3, 0.2, 0.1])
     """
+
+    how_to_make: ClassVar[str] = "Covariance.matrix(array) or Covariance.eigenvalues(values)"
 
     shape: Shape = "linear"
     parameters: tuple[float, ...] = ()
@@ -90,12 +93,12 @@ class Covariance(Spec, kind="covariance"):
     @staticmethod
     def eigenvalues(values: Sequence[float], *, rotate: bool = False, trace: float | None = None) -> Covariance:
         """Exactly these eigenvalues, in any order. For `rotate` and `trace` see `Covariance`."""
-        return Covariance("eigenvalues", tuple(values), rotate, trace)
+        return Covariance("eigenvalues", tuple(as_numbers("eigenvalues", values, 1).tolist()), rotate, trace)
 
     @staticmethod
     def matrix(entries: Sequence[Sequence[float]] | np.ndarray, *, trace: float | None = None) -> Covariance:
         """Exactly this symmetric positive definite matrix (dim, dim), scaled to `trace` if that is given."""
-        array = np.asarray(entries, float)
+        array = as_numbers("a covariance matrix", entries)
         symmetric = array.ndim == 2 and array.shape[0] == array.shape[1] and np.allclose(array, array.T)
         require(symmetric, f"a covariance matrix must be square and symmetric, not of shape {array.shape}")
         return Covariance("matrix", tuple(array.ravel()), False, trace)
@@ -118,6 +121,7 @@ class Covariance(Spec, kind="covariance"):
             (dim) λ_1 ≥ … ≥ λ_dim > 0.
         """
         count = len(self.parameters)
+        require(dim <= MOST_DIM, f"dim must be at most {MOST_DIM}, not {dim}: a covariance has dim² entries")
         if self.shape == "two_level":
             large = int(self.parameters[0])
             require(0 < large < dim, f"two_level needs between 1 and {dim - 1} large eigenvalues, not {large}")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..core.checks import check_type
 from ..core.errors import IclearnError
 from ..core.recipe import Recipe
 from ..core.registry import THEORIES
@@ -137,6 +138,7 @@ def predict(run: Trace | Recipe, theory: str | None = None, **options: Any) -> A
     50
     """
     recipe = run.recipe if isinstance(run, Trace) else run
+    check_type("a run to predict", recipe, Recipe, "predict(trace) or predict(recipe)")
     found: AbstractTheory | None = theory_of(recipe) if theory is None else THEORIES.get(theory)
     if found is None:
         reasons = "; ".join(f"{name}: {THEORIES.get(name).refusal(recipe)}" for name in THEORIES.names())

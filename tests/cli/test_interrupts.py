@@ -1,0 +1,99 @@
+"""Ctrl-C: the chunk at hand is saved, one line says how to go on, exit code 130, and the rest is bit for bit equal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iclearn.core.trace import Trace
+
+TRAIN = ["train", "--model", "attnS", "--heads", "2", "--dim", "2", "--prompts", "inf", "--lr", "1e-5"]
+LIMIT = 120.0
+
+
+def start(words: list[str], folder: Path) -> subprocess.Popen:
+    environment = {**os.environ, "ICLEARN_COMPILE_CACHE": "off"}
+    command = [sys.executable, "-m", "iclearn", *words]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def interrupt(process: subprocess.Popen, when: Callable[[], object], times: int = 1) -> tuple[int, str]:
+    deadline = time.monotonic() + LIMIT
+    while not when():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "what should be interrupted did not come"
+        time.sleep(0.02)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    _, told = process.communicate(timeout=LIMIT)
+    return process.returncode, told
+
+
+def moment(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
+def test_a_run_is_saved_and_goes_on_bit_for_bit(tmp_path):
+    words = [*TRAIN, "--steps", "600000"]
+    process = start(words, tmp_path)
+    checkpoint = lambda: list((tmp_path / "runs").glob(".*.checkpoint.npz"))  # noqa: E731
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("step "), "it has begun, and says so"
+    code, told = interrupt(process, lambda: True)
+    assert code == 130, told
+    first, last = told.splitlines()
+    assert first == "iclearn train: stopping after the work at hand, which is saved; a second Ctrl-C stops at once"
+    assert re.fullmatch(r"iclearn train: interrupted; step \d+ of 600000 is saved; the same .* goes on from here", last)
+    assert checkpoint()
+    done = start(words, tmp_path)
+    assert done.wait(LIMIT) == 0
+    (tmp_path / "other").mkdir()
+    undisturbed = start(words, tmp_path / "other")
+    assert undisturbed.wait(LIMIT) == 0
+    (one,), (other,) = ((folder / "runs").glob("*.zarr") for folder in (tmp_path, tmp_path / "other"))
+    assert Trace.load(one) == Trace.load(other)
+    assert not checkpoint()
+
+
+@pytest.mark.parametrize("seconds", [2.0, 4.0])
+def test_while_it_compiles_it_ends_without_a_crash(tmp_path, seconds):
+    process = start([*TRAIN, "--heads", "8", "--dim", "6", "--optimizer", "flow"], tmp_path)
+    code, told = interrupt(process, moment(seconds), times=2)
+    assert code == 130, told
+    assert "Traceback" not in told
+
+
+SPEC = """
+base: {task: {dim: 2, context_len: 8, num_prompts: inf}, model: {family: separate_reduced}, steps: 40000}
+axes: {init.scale: [0.02, 0.05, 0.1]}
+seeds: 6
+chunk: 1
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sweep_finishes_its_chunk(tmp_path, workers):
+    (tmp_path / "grid.yaml").write_text(SPEC)
+    words = ["sweep", "grid.yaml", "--out", "s", "--workers", str(workers), "--path", "serial"]
+    ledger = lambda: list((tmp_path / "s" / "ledger").glob("*.json"))  # noqa: E731
+    code, told = interrupt(start(words, tmp_path), ledger)
+    assert code == 130, told
+    assert "the same command goes on" in told
+    assert "Traceback" not in told
+    kept = {path.name: path.stat().st_mtime_ns for path in ledger()}
+    assert 0 < len(kept) < 18
+    assert start(words, tmp_path).wait(LIMIT) == 0
+    assert len(ledger()) == 18
+    assert {name: (tmp_path / "s/ledger" / name).stat().st_mtime_ns for name in kept} == kept, "nothing is repeated"

@@ -1,0 +1,79 @@
+"""Calls with values of the wrong kind end in a sentence that names the field and what it takes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iclearn.core.reader import read_table, read_yaml
+
+SCRIPT = Path(__file__).with_name("wrong_calls.py")
+# Where Python itself refuses: in words of its own, and of ours.
+PYTHONS = {
+    "british": "unexpected keyword argument 'optimiser'",
+    "british class": "did you mean Optimizer?",
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory) -> dict[str, tuple[str, str]]:
+    """Run apart: here the annotations are checked by the tests' own import hook, before iclearn comes to it."""
+    here = tmp_path_factory.mktemp("wrong")
+    told = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, cwd=here, timeout=300)
+    assert told.returncode == 0, told.stderr
+    assert list(here.iterdir()) == [], "nothing was written"
+    return {name: (kind, text) for name, kind, text in map(json.loads, told.stdout.splitlines())}
+
+
+def test_every_wrong_call_ends_in_a_sentence(outcomes):
+    assert len(outcomes) > 70
+    wrong = {name: told for name, told in outcomes.items() if told[0] != "IclearnError" and name not in PYTHONS}
+    assert not wrong
+    for name, words in PYTHONS.items():
+        assert words in outcomes[name][1]
+    assert all("\n" not in text for _, text in outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("covariance matrix", "covariance must be of class Covariance, not a ndarray: write Covariance.matrix(array)"),
+        ("init number", "init must be of class Init, not 0.1: write Init(0.1)"),
+        ("softmax word", "softmax must be True or False, not 'no'"),
+        ("lr word", "lr must be a finite number, not '0.1'"),
+        ("simulate text", "must be of class Recipe, not str: write Recipe("),
+        ("replace flat", "did you mean optimizer__lr=?"),
+    ],
+)
+def test_the_sentence_says_what_to_write(outcomes, name, words):
+    assert words in outcomes[name][1]
+
+
+YAML = {
+    "a: 1\na: 2\n": "line 2 is not YAML: the key 'a' is given twice",
+    "a: {b: 1, b: 1}": "the key 'b' is given twice",
+    "- 1": "must be a table of fields",
+    "!!python/object/apply:os.system ['true']": "is not YAML",
+    "a: *b": "is not YAML",
+    "{1: 2}": "a table whose fields are words",
+    "a: [" * 2000: "YAML",
+    "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+    "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
+    "g: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]": "more than 1000000 values",
+}
+
+
+@pytest.mark.parametrize("text", YAML, ids=range(len(YAML)))
+def test_yaml_that_means_something_else_than_it_seems_is_refused(tmp_path, text):
+    from iclearn.core.errors import IclearnError
+
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(IclearnError) as caught:
+        read_table(tmp_path / "a.yaml")
+    assert YAML[text] in str(caught.value)
+
+
+def test_yaml_numbers_and_words_are_read():
+    assert read_yaml("{a: 1, b: [x, 2.5], c: {a: 1}}", "here") == {"a": 1, "b": ["x", 2.5], "c": {"a": 1}}
