@@ -77,6 +77,7 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     require(isinstance(data, Mapping), f"{named} must be a table of fields, not {data!r}")
     fields: dict[str, Any] = dict(data)
     kind = fields.pop("kind", None) or expected.kind or USUAL_KINDS.get(where.rpartition(".")[2])
+    require(kind is None or isinstance(kind, str), f"{named}: the kind must be a name, not {kind!r}")
     if not kind and (isabstract(expected) or expected is Spec):
         raise IclearnError(f"{named} does not say its kind; known are {', '.join(SPECS.names())}")
     cls = SPECS.get(kind, where) if kind else expected
