@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, get_origin, get_type_hints
 
 import tyro
 
@@ -75,6 +75,7 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
     if "-h" in argv or "--help" in argv:
         tyro.cli(cls, prog=prog, args=["--help"], config=config)
     words = expand_flags(argv, fields, aliases or {})
+    _refuse_empty(cls, words)
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured), contextlib.redirect_stdout(captured):
@@ -83,19 +84,45 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
         raise UsageError(_one_line(captured.getvalue()) or f"could not read the command line ({stop.code})") from None
 
 
+def _refuse_empty(cls: type, words: Sequence[str]) -> None:
+    """Refuse a flag for a list after which nothing comes, such as an empty variable: it would mean the default."""
+    hints = get_type_hints(cls)
+    for word, after in zip(words, [*words[1:], "--"], strict=False):
+        listed = word.startswith("--") and get_origin(hints.get(word[2:].replace("-", "_"))) is tuple
+        if listed and after.startswith("-") and not re.fullmatch(r"-[\d.].*|-inf|-nan", after):
+            raise UsageError(f"{word} takes at least one value: none was given")
+
+
 def _one_line(text: str) -> str:
     """The sentence of tyro's framed message: not its title, its help text, its frame or its colors."""
     text = re.sub(r"[│╭╮╰╯┃]", " ", re.sub(r"\x1b\[[0-9;]*m", "", text))
     parts = [" ".join(part.split()) for part in re.split(r"(?:-|─|━){3,}", text)]
     sentences = [p for p in parts if p and not p.startswith(("For full helptext", "Argument helptext"))]
     message = sentences[min(1, len(sentences) - 1)] if sentences else ""
+    unfit = re.search(r"Error parsing (--[\w-]+).*?could be instantiated from.*?\['(.*?)'\]", message)
+    if unfit:
+        return f"{unfit[1]} cannot be {unfit[2]!r}; `--help` says what it takes"
     return message.removesuffix(".")
 
 
 def use_device(device: str) -> None:
-    """Let JAX run where ``--device`` says: ``auto``, ``cpu`` or ``gpu``. It has to be called before JAX is imported."""
-    if device != "auto":
-        os.environ["JAX_PLATFORMS"] = {"cpu": "cpu", "gpu": "cuda,cpu"}[device]
+    """Let JAX run where ``--device`` says: ``auto``, ``cpu`` or ``gpu``. It has to be called before JAX is imported.
+
+    Args:
+        device: ``gpu`` is refused where JAX finds none.
+    """
+    if device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+    if device == "gpu":
+        os.environ["JAX_PLATFORMS"] = "cuda,cpu"
+        import jax
+
+        try:
+            found = jax.default_backend()
+        except RuntimeError:
+            found = "none"
+        if found in ("cpu", "none"):
+            raise IclearnError("--device gpu, but JAX finds no GPU here: use --device auto, or install jax for it")
 
 
 def complain(command: str, message: str) -> int:

@@ -53,7 +53,8 @@ def run(argv: Sequence[str]) -> int:
     use_device(args.device)
     paper = load_paper(args.paper)
     if args.list:
-        for figure in paper.figures:
+        chosen = [paper.figure(name) for name in args.figures] or paper.figures
+        for figure in chosen:
             print(f"{figure.id}: {figure.title}" + (f" ({figure.cost})" if figure.cost else ""))
             for claim in figure.claims:
                 print(f"    {claim.id}: {claim.statement}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -60,6 +61,12 @@ def run(argv: Sequence[str]) -> int:
     use_device(args.device)
     if args.what == "status":
         return show_status(args)
+    if args.what not in SHIPPED:
+        for flag in ("preset", "draw_only"):
+            if getattr(args, flag) != getattr(SweepArgs, flag):
+                raise IclearnError(
+                    f"--{flag.replace('_', '-')} is for the shipped sweeps ({', '.join(SHIPPED)}): drop it"
+                )
     if args.folder is not None:
         raise IclearnError(f"a folder is given with --out, not as {str(args.folder)!r}; only status takes it so")
     try:
@@ -131,7 +138,7 @@ def plan_lines(plan: Plan) -> list[str]:
         ends = f"{axis.coords[0]}" if len(axis) == 1 else f"{axis.coords[0]} … {axis.coords[-1]}"
         how = f"side by side, {size} in a chunk" if number else "a program each"
         lines.append(f"  {axis.name}: {len(axis)} values ({ends}) of {', '.join(axis.fields)}, {how}")
-    chunks = f"{len(plan.chunks)} chunks of at most {max(chunk.runs for chunk in plan.chunks)} runs"
+    chunks = f"{plan.num_chunks} chunks of at most {math.prod(plan.box_shape)} runs"
     return [*lines, f"  {plan.num_groups} static groups, {chunks}, path {plan.path}"]
 
 

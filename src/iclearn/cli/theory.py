@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Any
 
+import numpy as np
+
+from ..core.errors import IclearnError
 from ..core.registry import THEORIES
+from .output import json_text
 from .parsing import complain, parse
 
 
@@ -32,14 +35,21 @@ def run(argv: Sequence[str]) -> int:
     options = make_dataclass(theory.Options.__name__, [], bases=(Output, theory.Options), frozen=True)
     options.__doc__ = theory.Options.__doc__
     args = parse(options, argv[1:], f"iclearn theory {theory.name}")
-    show(theory.summary(args), as_json=args.json)
+    try:
+        with np.errstate(all="ignore"):
+            found = theory.summary(args)
+    except IclearnError:
+        raise
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        raise IclearnError("these numbers are too large or too small for the formulas in floating point") from None
+    show(found, as_json=args.json)
     return 0
 
 
 def show(summary: dict[str, Any], *, as_json: bool) -> None:
     """A summary as JSON, or a name and its numbers a line."""
     if as_json:
-        print(json.dumps(summary, indent=1))
+        print(json_text(summary))
         return
     for name, value in summary.items():
         table = isinstance(value, list) and value and isinstance(value[0], dict)  # a line a row

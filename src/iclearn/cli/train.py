@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..engines.simulate import Progress
 
 # Flags that say what to do with a run, and go with a recipe file; the others describe the run.
-WITH_RECIPE = {"recipe", "set", "out", "plot", "export", "show", "again", "no_compile_cache"}
+LONG = 60.0  # seconds of work of which one is told beforehand
+WITH_RECIPE = {"quiet", "json", "recipe", "set", "out", "plot", "export", "show", "again", "no_compile_cache"}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -28,6 +29,7 @@ def run(argv: Sequence[str]) -> int:
     args = parse(TrainArgs, argv, "iclearn train", PUBLIC_FLAGS)
     from ..core.jax_settings import configure
     from ..core.status import Status
+    from ..engines.cost import refuse_what_cannot_be, time_in_words
     from ..store.linattn import recipe_of_flags
     from ..store.runs import DEFAULT_ROOT, Store
 
@@ -42,12 +44,22 @@ def run(argv: Sequence[str]) -> int:
         raise IclearnError(f"--out {args.out} is a file; give a folder")
     if args.no_compile_cache:
         configure(compile_cache=False)
+    if args.set and args.recipe is None:
+        raise IclearnError("--set changes a recipe file: give it with --recipe")
     recipe, dataset, weights = recipe_of_flags(args) if args.recipe is None else (recipe_of_file(args), None, None)
     store = Store(args.out or DEFAULT_ROOT)
     stored = store.sound(recipe)
     if stored is not None and not args.again and not stored.up_to_date:
         line = f"run {stored.run_id} is stored, made by other code than today's; --again trains it anew"
         print(f"iclearn train: {line}", file=sys.stderr)
+    if stored is None or args.again:
+        seconds = refuse_what_cannot_be(recipe).seconds
+        if seconds > LONG and not args.quiet:
+            print(
+                f"iclearn train: this is about {time_in_words(seconds)} of work on one core",
+                file=sys.stderr,
+                flush=True,
+            )
     with progress_bar(recipe.steps) as progress:
         trace = store.run(recipe, dataset=dataset, weights=weights, progress=progress, again=args.again)
     if trace.status is Status.DIVERGED:

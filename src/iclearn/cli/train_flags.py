@@ -108,6 +108,10 @@ class TrainArgs:
     """Record the value weight of every head at every step, and draw or write them too."""
     again: bool = False
     """Run even if this very recipe is stored already."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    json: bool = False
+    """Print the outcome as JSON."""
     no_compile_cache: bool = False
     """Keep no compiled programs on disk."""
     recipe: Path | None = None

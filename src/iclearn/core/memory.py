@@ -24,7 +24,7 @@ def memory_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """The memory that is free now, and could be taken without anything else being pushed out; at most `memory_bytes`."""
+    """The memory that is free now, at most `memory_bytes`."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

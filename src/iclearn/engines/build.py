@@ -22,6 +22,7 @@ from ..core.task import AbstractTask
 from ..models.base import AbstractFeatureModel
 from ..models.features import AbstractFeatureMap
 from .base import AbstractEngine
+from .cost import refuse_what_cannot_be
 from .quadratic import moments_engine, population_engine, remembered_moments_engine
 from .samples import samples_engine
 
@@ -68,6 +69,7 @@ def prepare(
     features_only = "this dataset holds cubic features, which only the mlp model reads"
     require(readable, f"{features_only}: choose model mlp, or bring tokens")
     task = recipe.task.bind(dataset)
+    refuse_what_cannot_be(recipe, task)
     model = _initial_model(recipe, task, weights)
     given, read = task.prompt_type.__name__, model.prompt_type.__name__
     pair = f"{task.kind} gives prompts of type {given}; the model {spec.kind} reads {read}"
@@ -114,6 +116,10 @@ def _build(
         raise MissingClosedForm(f"engine {name} needs a linear model: for softmax attention use engine samples")
     require(size is None, f"engine {name} uses every prompt at each step; with batch size {size} use engine samples")
     if name == "population":
+        infinite = "engine population integrates over infinitely many prompts"
+        none = "num_prompts=None (--prompts inf)"
+        drawn = f"{infinite}, and this task has {task.num_prompts}: choose {none}, or engine moments or samples"
+        require(task.num_prompts is None or task.needs_dataset, drawn)
         _check_reduced(task, model, recipe.seed)
         return exact_engine(name, task, model, recipe.seed, recipe.dtype)
     finite = task.num_prompts is not None

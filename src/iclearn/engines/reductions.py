@@ -111,6 +111,10 @@ def plateaus(curve: Float[Array, " sample"], steps: Int[Array, " sample"]) -> di
         ``plateau_steps``, filled up with NaN.
     """
     size = curve.shape[0]
+    if size == 1:  # a single step has no stretches
+        none = jnp.full(MOST, jnp.nan, curve.dtype)
+        empty = {name: none for name in ("plateau_height", "plateau_start", "plateau_steps")}
+        return {"plateau_count": jnp.asarray(0), **empty}
     lowest = jnp.min(curve)
     fall = jnp.maximum(curve[0] - lowest, jnp.finfo(curve.dtype).tiny)
     settled = curve[1:] <= lowest + SETTLED * fall

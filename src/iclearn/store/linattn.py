@@ -24,6 +24,22 @@ from .npz import dataset_from, read_npz, weights_from
 FAMILIES = {"attnM": "merged", "attnS": "separate"}
 
 
+# Flags that describe drawn prompts, which a file of prompts replaces; and drawn weights, which a file of weights does.
+OF_DRAWN_PROMPTS = (
+    "prompts", "test_prompts", "dim", "out_dim", "seq_len", "context", "icl", "white_cov", "covariance",
+    "covariance_parameters", "eigenvalues", "prior_mean", "noise", "raw_data",
+)  # fmt: skip
+OF_DRAWN_WEIGHTS = ("init", "init_scheme")
+
+
+def _refuse_beside(args: Any, flag: str, others: tuple[str, ...], what: str) -> None:
+    """Refuse flags that would say nothing because a file says it."""
+    usual = type(args)()
+    for name in others:
+        if getattr(args, name) != getattr(usual, name):
+            raise IclearnError(f"--{flag} brings {what}: drop --{name.replace('_', '-')}")
+
+
 def recipe_of_flags(args: Any) -> tuple[Recipe, Dataset | None, dict | None]:
     """The recipe a command line means, with the data and weights it brings.
 
@@ -38,6 +54,10 @@ def recipe_of_flags(args: Any) -> tuple[Recipe, Dataset | None, dict | None]:
         raise IclearnError("cubic features have no tokens for a softmax: drop --cubic_feat or --softmax")
     if args.cubic_feat and family != "mlp":
         raise IclearnError(f"cubic features are what the mlp model reads; {args.model} reads tokens: drop --cubic_feat")
+    if args.dataset is not None:
+        _refuse_beside(args, "dataset", OF_DRAWN_PROMPTS, "its own prompts")
+    if args.weights is not None:
+        _refuse_beside(args, "weights", OF_DRAWN_WEIGHTS, "its own initial weights")
     dataset = dataset_from(read_npz(args.dataset)) if args.dataset is not None else None
     task = GivenData.of(dataset, prefixes=args.vary_len) if dataset is not None else regression_task(args)
     for name in ("heads", "rank"):
@@ -77,12 +97,14 @@ def regression_task(args: Any) -> LinearRegression:
             number = float(args.prompts)
         except ValueError:
             number = float("nan")
-        if not number.is_integer():
-            raise IclearnError(f"--prompts must be a whole number or inf, not {args.prompts!r}")
-        prompts = int(number)
+        if not number.is_integer() or number < 1:
+            raise IclearnError(f"--prompts must be a whole number of at least 1, or inf, not {args.prompts!r}")
+        prompts = int(args.prompts) if args.prompts.isdigit() else int(number)
     dim, parameters = args.dim, tuple(args.covariance_parameters)
     if sum([bool(args.eigenvalues), args.white_cov, args.covariance != "linear"]) > 1:
         raise IclearnError("give one of --white-cov, --covariance and --eigenvalues: each sets the whole spectrum")
+    if parameters and (args.eigenvalues or args.white_cov):
+        raise IclearnError("--covariance-parameters go with --covariance power, two_level or spiked")
     if args.eigenvalues:
         dim = len(args.eigenvalues)
         covariance = Covariance.eigenvalues(args.eigenvalues, rotate=True)
@@ -94,6 +116,11 @@ def regression_task(args: Any) -> LinearRegression:
             wanted = f"--covariance {args.covariance} takes {needed} --covariance-parameters"
             raise IclearnError(f"{wanted}, not {len(parameters)}")
         covariance = Covariance(args.covariance, parameters)
+    usual = type(args)()
+    if args.eigenvalues and args.dim not in (usual.dim, dim):
+        raise IclearnError(f"--dim {args.dim}, but {dim} --eigenvalues are given: drop --dim")
+    if args.context is not None and args.seq_len not in (usual.seq_len, args.context + 1):
+        raise IclearnError(f"--context {args.context} means --seq-len {args.context + 1}, not {args.seq_len}: drop one")
     if args.context is None and args.seq_len < 2:
         raise IclearnError(f"--seq-len must be at least 2 (one context token and the query), not {args.seq_len}")
     public = prompts is not None and not args.raw_data

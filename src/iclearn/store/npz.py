@@ -57,7 +57,7 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _check_sizes(archive: zipfile.ZipFile) -> None:
-    """Refuse an archive whose arrays would not fit, before any of them is unpacked: what counts is what they declare."""
+    """Refuse an archive whose arrays would not fit, by the sizes they declare, before any of them is unpacked."""
     total = 0
     for member in archive.namelist():
         name = member.removesuffix(".npy")
@@ -98,7 +98,7 @@ def dataset_from(arrays: Mapping[str, np.ndarray]) -> Dataset:
     check_type("a dataset", arrays, Mapping, '{"x": …, "y_q": …}')
     arrays = {str(name): np.asarray(array) for name, array in arrays.items()}
     known = ("x", "y_q", "y_all", *(f"{kind}_{short}" for short in _TESTS for kind in ("x", "y_q")))
-    if unknown := [name for name in arrays if name not in known]:
+    if unknown := [name for name in arrays if name.startswith(("x", "y")) and name not in known]:
         raise IclearnError(f"a dataset has no array {unknown[0]!r}; its arrays are {', '.join(known)}")
     if missing := [name for name in ("x", "y_q") if name not in arrays]:
         raise IclearnError(f"a dataset needs the arrays x and y_q; missing {' and '.join(missing)}")
@@ -150,9 +150,12 @@ def weights_from(arrays: Mapping[str, np.ndarray], out_dim: int = 1) -> tuple[st
     ('merged', (2, 1, 4), (2, 3, 4))
     """
     check_type("weights", arrays, Mapping, "a table from names to arrays")
-    for name, array in arrays.items():
-        if np.asarray(array).dtype.kind not in "iuf":
-            raise IclearnError(f"weight {name} must hold real numbers, not {np.asarray(array).dtype}")
+    names = {
+        f"{prefix}{name}" for names in _FAMILIES.values() for name in names for prefix in ("", "weight_", "weights_")
+    }
+    for name in names & set(arrays):
+        if (kind := np.asarray(arrays[name]).dtype).kind not in "iuf":
+            raise IclearnError(f"weight {name} must hold real numbers, not {kind}")
     for family, names in _FAMILIES.items():
         if all(f"weights_{name}" in arrays for name in names):
             return family, _from_public(family, {name: arrays[f"weights_{name}"] for name in names}, out_dim)

@@ -12,12 +12,14 @@ from ..core.checks import check_int, check_type
 from ..core.errors import IclearnError
 from ..core.reader import read_spec, read_table
 from ..core.recipe import Recipe
+from ..engines.batch.train_batch import choose_path
+from ..engines.build import prepare
 from .axes import read_axes
 from .dask_cluster import check_cluster, dask_runner
 from .folder import SweepFolder
 from .plan import ComputePath, Plan, Reduce
 from .runners import RETRIES, Runner, execute, here, processes
-from .validate import check_plan, chunk_limit
+from .validate import FEW_PROMPTS, MOST_CHUNKS, check_plan, chunk_limit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,9 +57,10 @@ def make_plan(
     kept = read_spec(Reduce, reduce or {}, "reduce")
     plan = Plan(recipe, read_axes(recipe, axes or {}, seeds), kept, 1 if chunk is None else chunk, name, path)
     bytes_a_run = check_plan(plan)
-    if chunk is not None:
-        return plan
-    return dataclasses.replace(plan, limit=chunk_limit(bytes_a_run, max(recipe.steps, *plan.values("steps"))))
+    if chunk is None:
+        steps = max(recipe.steps, *plan.values("steps"))
+        plan = dataclasses.replace(plan, limit=chunk_limit(bytes_a_run, steps))
+    return plan
 
 
 def carry_out(
@@ -90,6 +93,11 @@ def carry_out(
     root = Path(out) if out is not None else Path(DEFAULT_ROOT) / f"{plan.name}-{plan.hash[:8]}"
     check_int("the number of workers", workers, 0)
     check_int("the number of retries", retries, 0)
+    if plan.num_chunks > MOST_CHUNKS:
+        size = f"{plan.num_runs} runs make {plan.num_chunks} chunks, more than {MOST_CHUNKS}"
+        raise IclearnError(f"{size}: take fewer points, or split the sweep")
+    if plan.path == "pallas":
+        choose_path(plan.base, prepare(plan.base.replace(task=plan.base.task.with_prompts(FEW_PROMPTS))), "pallas")
     if cluster is not None:
         check_cluster(cluster)
     folder = SweepFolder.create(root, plan)

@@ -15,7 +15,11 @@ from ..core.reader import coerce, field_type, plain_value
 from ..core.recipe import Recipe
 
 # Names that a sweep's dataset, or xarray (`sel(drop=…)`), uses itself.
-TAKEN = frozenset({"level", "crossing", "plateau", "sample", "drop"})
+TAKEN = frozenset(
+    {"level", "crossing", "plateau", "sample", "drop", "first_loss", "final_loss", "minimum", "status", "status_step"}
+    | {"crossing_step", "dwell_steps", "plateau_count", "plateau_height", "plateau_start", "plateau_steps", "curve"}
+)
+MOST_POINTS = 10_000_000  # along an axis
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def _coords(name: str, typed: dict[str, list[Any]], given: Any, count: int) -> t
         labels = expand(given, f"coords of axis {name}")
         if len(labels) != count:
             raise IclearnError(f"axis {name} has {count} points and {len(labels)} coords")
+        if repeated := _repeated(map(str, labels)):
+            raise IclearnError(f"axis {name} gives two points the label {repeated!r}")
         mixed = all(map(is_number, labels)) and any(isinstance(v, float) for v in labels)
         return tuple(map(float, labels)) if mixed else tuple(labels)
     for values in typed.values():
@@ -186,6 +192,7 @@ def expand(given: Any, where: str) -> list[Any]:
         values = list(given)
     else:
         raise IclearnError(f"{where}: values are a list, linspace, logspace or range, not {given!r}")
+    _check_count(len(values), where)
     if not values:
         raise IclearnError(f"{where} has no values: give at least one")
     return values
@@ -195,7 +202,18 @@ def _ranged(ends: Any, where: str) -> list[int]:
     parts = ends if isinstance(ends, list | tuple) else [ends]
     if not 1 <= len(parts) <= 3 or not all(isinstance(p, int) and not isinstance(p, bool) for p in parts):
         raise IclearnError(f"{where}: range takes one to three whole numbers, not {ends!r}")
-    return list(range(*parts))
+    try:
+        whole = range(*parts)
+        count = len(whole)
+    except (ValueError, OverflowError):  # a step of 0, or more values than there are numbers
+        raise IclearnError(f"{where}: range cannot go by {ends!r}") from None
+    _check_count(count, where)
+    return list(whole)
+
+
+def _check_count(count: int, where: str) -> None:
+    if count > MOST_POINTS:
+        raise IclearnError(f"{where} has {count} values; an axis holds at most {MOST_POINTS}")
 
 
 def _spaced(form: str, ends: Any, where: str) -> list[float]:
@@ -205,6 +223,7 @@ def _spaced(form: str, ends: Any, where: str) -> list[float]:
     count = coerce(ends[2], int, f"{where} {form} count")
     if count < 1:
         raise IclearnError(f"{where}: {form} needs at least one value, not {count}")
+    _check_count(count, where)
     if form == "linspace":
         return np.linspace(first, last, count).tolist()
     if not (first > 0 and last > 0):

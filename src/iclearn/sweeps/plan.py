@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.checks import check_choice, check_int
+from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.reader import read_spec
 from ..core.recipe import Recipe
@@ -26,6 +27,7 @@ FORMAT = 2
 # How format 1, before the American spellings, calls the ways to train a batch.
 _FORMER_PATHS = {"plain": "vmap", "written": "unrolled", "fused": "pallas", "alone": "serial"}
 ComputePath = Literal["auto", "vmap", "unrolled", "pallas", "serial"]
+NAME = re.compile(r"\w[\w .-]{0,99}")  # it becomes part of a folder's name
 Box = tuple[tuple[int, int], ...]  # first point and end along every axis
 
 
@@ -97,6 +99,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_int("the chunk size", self.limit, 1)
+        named = NAME.fullmatch(self.name) is not None
+        require(named, f"a sweep's name may hold letters, digits, spaces and . _ - (and no path), not {self.name!r}")
         check_choice("path", self.path, ComputePath)
 
     @property
@@ -164,6 +168,11 @@ class Plan:
     def indices(self, box: Box) -> Iterator[tuple[int, ...]]:
         """The points of a box, the last axis moving fastest."""
         return itertools.product(*(range(first, end) for first, end in box))
+
+    @property
+    def num_chunks(self) -> int:
+        """How many chunks there are, without making them."""
+        return math.prod(-(-count // size) for count, size in zip(self.shape, self.box_shape, strict=True))
 
     @cached_property
     def chunks(self) -> tuple[Chunk, ...]:

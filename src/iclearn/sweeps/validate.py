@@ -13,11 +13,17 @@ import jax
 from ..core.errors import IclearnError
 from ..core.recipe import Recipe
 from ..engines.build import prepare
+from ..engines.cost import refuse_what_cannot_be
 from ..theory.base import levels_of
 from .plan import Plan
 
 FEW_PROMPTS = 64  # enough to find out whether a combination is possible
 BLOCK_NUMBERS = 4_000_000  # of a block of prompts while moments are gathered
+MOST_GROUPS = 10_000
+MOST_TRIED = 200  # groups whose engine is tried, evenly spaced
+MOST_POINTS_TRIED = 2_000
+SLOW = 10.0  # seconds that trying an engine may take
+MOST_CHUNKS = 1_000_000  # each is a file of the ledger
 SHARE = 0.25  # of the device's memory: compiled programs keep copies
 CPU_RUN_STEPS = 2e8  # of a chunk on a CPU: a look at the progress every minute or so
 MOST_RUNS = {"cpu": 1 << 14, "gpu": 1 << 17}
@@ -34,22 +40,38 @@ def check_plan(plan: Plan) -> int:
         raise IclearnError("a sweep draws its own prompts: a base with given data cannot be swept")
     if plan.base.init.scheme == "given":
         raise IclearnError("a sweep draws its own weights: the base's init scheme must not be 'given'")
+    if plan.num_groups > MOST_GROUPS:
+        each = "each is a program of its own to compile: sweep fewer fields that change sizes or words"
+        raise IclearnError(
+            f"{plan.num_runs} runs in {plan.num_groups} static groups are more than {MOST_GROUPS}; {each}"
+        )
     problems: list[str] = []
     most = 0
-    for group in group_indices(plan):
-        for point, whole in _points_to_try(plan, group):
+    stride = -(-plan.num_groups // MOST_TRIED)
+    for number, group in enumerate(group_indices(plan)):
+        for point, tried in _points_to_try(plan, group):
+            whole = tried and number % stride == 0
             try:
                 recipe = plan.recipe(point)
                 if whole:
-                    most = max(most, bytes_a_run(recipe, plan.reduce.samples))
-                if whole and plan.reduce.levels != "none":
-                    levels_of(recipe, plan.reduce.levels)
+                    most = max(most, _try_engine(recipe, plan))
             except IclearnError as error:
                 problems.append(f"{plan.describe(point)}: {error}")
     if problems:
         more = f" (and {len(problems) - 1} more such points)" if len(problems) > 1 else ""
         raise IclearnError(f"at {problems[0]}{more}")
     return most
+
+
+def _try_engine(recipe: Recipe, plan: Plan) -> int:
+    """Refuse a run whose engine or levels cannot be had, or that is too large; returns the bytes that it needs."""
+    refuse_what_cannot_be(recipe)
+    few = refuse_what_cannot_be(recipe.replace(task=recipe.task.with_prompts(FEW_PROMPTS)))
+    if plan.reduce.levels != "none":
+        levels_of(recipe, plan.reduce.levels)
+    if few.setup > SLOW:  # found out when it is run
+        return int(few.memory)
+    return bytes_a_run(recipe, plan.reduce.samples)
 
 
 def _points_to_try(plan: Plan, group: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], bool]]:
@@ -59,9 +81,11 @@ def _points_to_try(plan: Plan, group: tuple[int, ...]) -> Iterator[tuple[tuple[i
     others. The engine is tried at the group's first point and at the last value of axes that touch the task.
     """
     yield group, True
+    points = plan.num_groups * sum(len(axis) for axis, number in zip(plan.axes, plan.numeric, strict=True) if number)
+    thinned = -(-max(1, points) // MOST_POINTS_TRIED)  # of a huge grid not every value is tried in every group
     for k, (axis, number) in enumerate(zip(plan.axes, plan.numeric, strict=True)):
         last = len(axis) - 1
-        stride = max(1, last - 1) if axis.fields == ("seed",) else 1
+        stride = max(1, last - 1) if axis.fields == ("seed",) else thinned
         of_task = any(field.startswith("task.") for field in axis.fields)
         for i in range(1, last + 1, stride) if number else ():
             yield (*group[:k], i, *group[k + 1 :]), of_task and i == last

@@ -137,8 +137,8 @@ def predict(
     covariance = vectors * values @ vectors.T
     times, sizes = 2 * lr * np.arange(steps + 1), {"basis": vectors, "gain": gain}
     done, extra = None, {}
-    if start is not None:
-        num_heads = start.value.shape[0]
+    if start is not None and num_heads != start.value.shape[0]:
+        raise IclearnError(f"num_heads is {num_heads}, but the weights given have {start.value.shape[0]} heads")
     if method == "flow":
         if start is None:
             raise IclearnError("the flow starts from weights: pass weights=, or choose method='formula'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,12 @@ def summary(
     """
     values = spectrum(eigenvalues)
     check_sizes(context_len, gain)
-    if rank < 1 or not init > 0 or (lr is not None and not lr > 0):
-        raise IclearnError(f"rank must be at least 1, init and lr positive, not {rank}, {init} and {lr}")
     dim = len(values)
+    if not 1 <= rank <= dim:
+        raise IclearnError(f"rank must be between 1 and {dim}, the number of eigenvalues, not {rank}")
+    for name, number in (("init", init), ("lr", 1.0 if lr is None else lr)):
+        if not (number > 0 and math.isfinite(number)):
+            raise IclearnError(f"{name} must be positive and finite, not {number}")
     heads = -(-dim // rank) if num_heads is None else num_heads
     if heads < 1:
         raise IclearnError(f"num_heads must be at least 1, not {num_heads}")
@@ -58,6 +62,11 @@ def summary(
     w_init = typical_effective_init(init, heads)
     heights, room = saddle_losses(values, context_len), learned_components(dim, rank, heads)
     times = [drop.time for drop in drops]
+    escape = escape_time(values, w_init, gain=gain)
+    if not (escape > 0 and math.isfinite(escape)):
+        raise IclearnError(
+            f"init {init:g} is outside the theory, which is about small initial weights: choose a smaller one"
+        )
     merged_time = merged_drop_time(values, context_len, w_init, gain=gain)
     result: dict[str, Any] = {
         "paper": "zhang2025",
@@ -81,7 +90,7 @@ def summary(
         "merged": {
             "w_init": w_init,
             "time_scale": float(1 / (gain * np.linalg.norm(values**2))),
-            "escape_time": escape_time(values, w_init, gain=gain),
+            "escape_time": escape,
             "drop_time": merged_time,
             "final_loss": float(heights[-1]),
         },
