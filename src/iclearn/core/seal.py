@@ -19,7 +19,8 @@ SEAL = "content_sha256"
 
 
 def content_digest(data: xr.Dataset) -> str:
-    """SHA-256 of everything in a dataset: names, dimensions and numbers of all variables, and its attributes.
+    """SHA-256 of everything in a dataset: names, dimensions, numbers and attributes of all variables, which of them are
+    coordinates, and its own attributes.
 
     Args:
         data: the dataset; an attribute that holds an earlier seal does not count.
@@ -29,7 +30,8 @@ def content_digest(data: xr.Dataset) -> str:
     """
     arrays = [(f"{name}{data.variables[name].dims}", _plain(data.variables[name].values)) for name in _names(data)]
     attributes = {str(name): value for name, value in data.attrs.items() if name != SEAL}
-    text = json.dumps(attributes, sort_keys=True, default=lambda value: np.asarray(value).tolist())
+    roles = {name: [name in data.coords, dict(data.variables[name].attrs)] for name in _names(data)}
+    text = json.dumps([attributes, roles], sort_keys=True, default=lambda value: np.asarray(value).tolist())
     return digest_arrays([*arrays, ("attributes", np.array([text], object))], one_nan=True)
 
 
