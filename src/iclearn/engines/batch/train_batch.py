@@ -14,12 +14,14 @@ from jaxtyping import Array, Float, Int
 from ...core.errors import IclearnError
 from ...core.recipe import Recipe
 from ..build import Setup, prepare
+from ..contractions import Sizes
 from ..loop import State, advance_sampled
 from ..reductions import STATUS_CODES as STATUS_CODES
 from ..reductions import reduce_curves, sample_steps
 from . import pallas
 from .inputs import RunInputs, can_trace, prepared_run, program_of, recipe_of_run, stack_runs, traced_runs
-from .unrolled import Sizes, lengths_of, sizes_of, train_unrolled, unroll
+from .rows import unroll
+from .unrolled import lengths_of, sizes_of, train_unrolled
 
 QUICK_TO_COMPILE = {"pallas": 600, "unrolled": 300}  # products of a step; beyond, compiling takes a minute and more
 
