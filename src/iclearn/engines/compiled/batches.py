@@ -1,4 +1,4 @@
-"""Many runs by compiled code: blocks of runs side by side for small models, run after run for larger ones, in threads."""
+"""Many runs by compiled code, in threads: blocks of runs side by side for small models, run after run for larger."""
 
 from __future__ import annotations
 

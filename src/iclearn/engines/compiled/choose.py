@@ -10,6 +10,7 @@ from ..contractions import Sizes
 from .programs import RULES
 from .switch import SWITCH, available, choice
 
+NO_FORM = "that is for exact engines, heads with one output, no test sets, and rules gd, sgd, momentum, adam, adamw"
 MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix in memory, whoever makes it
 MOST_PRODUCTS = 2_000_000  # of a step; beyond, a library's matrix products are faster than loops
 

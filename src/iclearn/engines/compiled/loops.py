@@ -7,6 +7,8 @@ matrix, stored in full with rows padded to whole vectors, of which every entry r
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..contractions import Contraction, Sizes, backward, forward, kronecker_force, pair_indices, table_axes, weight_axes
@@ -138,8 +140,8 @@ def contraction_source(name: str, step: Contraction, sizes: Sizes) -> str:
         sizes: what the lengths of its axes depend on.
 
     Returns:
-        Its source. Where the last axis of the result is the last one of every operand that has it, a few neighbors along
-        it are added up side by side; else the sum itself is, in as many parts.
+        Its source. Where the last axis of the result is the last one of every operand that has it, a few neighbors
+        along it are added up side by side; else the sum itself is, in as many parts.
     """
     parts, spans = _fused(step, sizes)
     first, second, out = parts
@@ -147,7 +149,7 @@ def contraction_source(name: str, step: Contraction, sizes: Sizes) -> str:
     places = [_place(part, spans) for part in parts]
     along = all(part[-1] == out[-1] for part in parts if out[-1] in part)
     inner = out[-1] if along else summed[-1]
-    width = max(n for n in range(1, VECTOR + 1) if spans[inner] % n == 0)  # taken at a time
+    width = _width(spans[inner])
     group, lines = range(width), []
     depth = _open(lines, list(out[:-1] if along else out), spans, 1)
     if along:
@@ -186,7 +188,7 @@ def _fused(step: Contraction, sizes: Sizes) -> tuple[tuple[str, str, str], dict[
     """Axes that always come one after the other become one; letters, and the length of each."""
     parts = step.parts
     spans = {letter: sizes.length(letter) for part in parts for letter in part}
-    for left, right in [(a, b) for part in parts for a, b in zip(part, part[1:], strict=False)]:
+    for left, right in [pair for part in parts for pair in itertools.pairwise(part)]:
         if all((left + right in part) or (left not in part and right not in part) for part in parts):
             if left not in spans or right not in spans:
                 continue
@@ -226,17 +228,27 @@ def _transpose(sizes: Sizes) -> str:
 def _expectation_source(sizes: Sizes) -> dict[str, str]:
     """``form(numbers, table, force) → loss``; a form that is not diagonal finds its product in ``force``."""
     size = sizes.dim**2
-    product = f"numbers[{2 + size} + n] * table[n]" if sizes.form == "diagonal" else "force[n]"
-    lines = [
-        "    total = REAL(0)",
-        f"    for n in range({size}):",
-        f"        cross = numbers[{2} + n]",
-        f"        value = {product} - cross",
-        "        force[n] = value",
-        "        total += table[n] * (value - cross)",
-        "    return numbers[1] + total / numbers[0]",
-    ]
+    product = f"numbers[n + {2 + size} + {{0}}] * table[n + {{0}}]" if sizes.form == "diagonal" else "force[n + {0}]"
+    lines = [*_loss_lines(size, "table", product, "force"), "    return numbers[1] + total / numbers[0]"]
     return {"form": _source("form(numbers, table, force)", *lines)}
+
+
+def _loss_lines(size: int, table: str, product: str, force: str) -> list[str]:
+    """Subtract the cross term from a product, keep that as the force, and add up what the loss needs in ``total``."""
+    group = range(_width(size))
+    return [
+        *(f"    s{n} = REAL(0)" for n in group),
+        f"    for n in range(0, {size}, {len(group)}):",
+        *(f"        g{n} = {product.format(n)} - numbers[n + {2 + n}]" for n in group),
+        *(f"        s{n} += {table}[n + {n}] * (g{n} - numbers[n + {2 + n}])" for n in group),
+        *(f"        {force}[n + {n}] = g{n}" for n in group),
+        f"    total = {_tree([f's{n}' for n in group])}",
+    ]
+
+
+def _width(length: int) -> int:
+    """How many neighbors of so many are taken at a time."""
+    return max(n for n in range(1, VECTOR + 1) if length % n == 0)
 
 
 def _moments_sources(sizes: Sizes) -> dict[str, str]:
@@ -264,12 +276,7 @@ def _moments_sources(sizes: Sizes) -> dict[str, str]:
     form = [
         "    collect(table, coefficients)",
         f"    multiply(numbers[{start}:], coefficients, product)",
-        "    total = REAL(0)",
-        f"    for n in range({d * wide}):",
-        "        cross = numbers[2 + n]",
-        "        value = product[n] - cross",
-        "        product[n] = value",
-        "        total += coefficients[n] * (value - cross)",
+        *_loss_lines(d * wide, "coefficients", "product[n + {0}]", "product"),
         "    spread(product, force)",
         "    return numbers[1] + total / numbers[0]",
     ]
@@ -292,6 +299,7 @@ def _order_sources(sizes: Sizes) -> dict[str, str]:
             "spread": _source("spread(values, out)", *loops, f"            out[i * {d} + j] = values[j * {wide} + i]"),
         }
     inner = f"for j in range({d}):"
+    pair, mirrored = (f"table[({text}) * {d} + j]" for text in (f"a * {entry} + b", f"b * {entry} + a"))
     collect = [
         "    p = 0",
         f"    for a in range({entry}):",
@@ -300,7 +308,7 @@ def _order_sources(sizes: Sizes) -> dict[str, str]:
         "        p += 1",
         f"        for b in range(a + 1, {entry}):",
         f"            {inner}",
-        f"                out[j * {wide} + p] = table[(a * {entry} + b) * {d} + j] + table[(b * {entry} + a) * {d} + j]",
+        f"                out[j * {wide} + p] = {pair} + {mirrored}",
         "            p += 1",
     ]
     spread = [

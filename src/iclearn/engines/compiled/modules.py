@@ -1,7 +1,7 @@
 """Generated source as modules: written into the user's cache under a name made of its hash, compiled there once.
 
-Numba keeps compiled code beside the file it came from and knows for which processor and version it was made, so a second
-process loads it in a few milliseconds.
+Numba keeps compiled code beside the file it came from and knows for which processor and version it was made, so a
+second process loads it in a few milliseconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Whole programs as source: training of one run, and of a block of runs side by side, for one set of sizes and one rule.
+"""Whole programs as source: training of one run, and of a block of runs, for one set of sizes and one rule.
 
-What Numba is allowed: to fuse a multiplication and an addition (``contract``), and in loops that add up products to add in
-another order (``reassoc``), without which such a loop is not vectorized. Nothing else of "fast math".
+Of "fast math" Numba is allowed one thing: to fuse a multiplication and an addition (``contract``).
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ def run_source(sizes: Sizes, dtype: str, rule: str) -> str:
         rule: name of the update rule.
 
     Returns:
-        Source with two functions. ``advance(weights, numbers, memory, hyper, first, steps, every, losses, records)`` makes
-        `steps` steps, of which the first has number `first`, writes the loss before each and the weights every so many
-        steps. ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes the losses at sampled steps only.
+        Source with two functions. ``advance(weights, numbers, memory, hyper, first, steps, every, losses, records)``
+        makes `steps` steps, the first of which has number `first`, writes the loss before each and the weights every so
+        many steps. ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes losses at sampled steps only.
     """
     if is_straight(sizes):
         functions, room = {"gradient": straight.gradient_source(sizes)}, 0
@@ -113,12 +112,11 @@ def block_source(sizes: Sizes, dtype: str, rule: str, lanes: int) -> str:
 
 def _module(dtype: str, functions: dict[str, str], entries: dict[str, tuple[str, str, list[str]]]) -> str:
     parts = ["import math\n\nimport numba\nimport numpy as np\n", constants_source(dtype)]
-    common = 'nogil=True, error_model="numpy"'
+    common = 'fastmath={"contract"}, nogil=True, error_model="numpy"'
     for source in functions.values():
-        allowed = '{"contract", "reassoc"}' if "total +=" in source else '{"contract"}'
-        parts.append(f"@numba.njit(fastmath={allowed}, {common})\n{source}")
+        parts.append(f"@numba.njit({common})\n{source}")
     for signature, head, lines in entries.values():
         body = "".join(f"{line}\n" for line in lines)
-        decorator = f'@numba.njit("{signature}", fastmath={{"contract"}}, cache=CACHE, {common})'
+        decorator = f'@numba.njit("{signature}", cache=CACHE, {common})'
         parts.append(f"{decorator}\ndef {head}:\n{body}")
     return "\n\n".join(parts)

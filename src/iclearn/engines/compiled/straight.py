@@ -1,7 +1,7 @@
 """The step of a small model as straight lines of source over a block of runs: every weight is a row of the block.
 
-The list of multiplications and additions is that of `batch.unrolled`, recorded with symbols. All rows of a block lie in one
-flat array, so that the compiler sees that they do not overlap and turns the loop over runs into vector instructions.
+The list of multiplications and additions is that of `batch.unrolled`, recorded with symbols. All rows of a block lie in
+one flat array, so that the compiler sees that they do not overlap and turns the loop over runs into vectors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The update rules of `engines.optimizers` as lines of source, for one run or for a block of runs side by side.
 
-Gradient descent has its learning rate in the form already, so it takes the gradient as it is. Rules with a memory keep it
-in the rows after the weights, and read lr, momentum and weight decay from `hyper`.
+Gradient descent has its learning rate in the form already, so it takes the gradient as it is. Rules with a memory read
+lr, momentum and weight decay from `hyper`.
 """
 
 from __future__ import annotations
