@@ -55,10 +55,10 @@ def train_compiled(
 
         def work(start: int) -> None:
             columns = np.minimum(np.arange(start, start + step), count - 1)  # the last block is filled up
-            rows = np.concatenate([weights[:, columns], numbers[:, columns]]).ravel()
-            memory = np.zeros(MEMORY[rule] * sizes.num_weights * step, dtype)
+            memory = np.zeros((MEMORY[rule] * sizes.num_weights, step), dtype)
+            rows = np.concatenate([weights[:, columns], numbers[:, columns], memory, hyper[:, columns]])
             losses = np.empty(len(lengths) * step, dtype)
-            train(rows, memory, hyper[:, columns].ravel(), lengths, losses)
+            train(rows.ravel(), lengths, losses)
             curves[start : start + step] = losses.reshape(len(lengths), step).T[: count - start]
     else:
         step = 1

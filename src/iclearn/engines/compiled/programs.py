@@ -42,7 +42,7 @@ def run_source(sizes: Sizes, dtype: str, rule: str) -> str:
         functions, room = {"gradient": straight.gradient_source(sizes)}, 0
     else:
         functions, room = loops.gradient_sources(sizes), loops.work_size(sizes)
-    functions["update"] = update_source(sizes, rule, 1)
+    functions["update"] = update_source(sizes, rule)
     begin = f"    work, out = np.zeros({room}, REAL), np.empty({sizes.num_weights}, REAL)"
     step = "update(weights, out, memory, hyper, {})"
     advance = [
@@ -86,28 +86,19 @@ def block_source(sizes: Sizes, dtype: str, rule: str, lanes: int) -> str:
         lanes: runs of a block.
 
     Returns:
-        Source with one function, ``train(rows, memory, hyper, lengths, losses)``: rows are the weights and then the
-        numbers of the form, (row, run) flat; losses (sample, run) are those before `lengths` steps each.
+        Source with one function, ``train(rows, lengths, losses)``: rows (row, run) flat as `straight.block_rows` says;
+        losses (sample, run) flat are those before `lengths` steps each.
     """
-    fused = MEMORY[rule] == 0
-    functions = straight.block_sources(sizes, lanes, fused)
-    count = sizes.num_weights * lanes
-    step = ["step(rows)"]
-    if not fused:
-        functions["update"] = update_source(sizes, rule, lanes)
-        step = ["gradient(rows, out)", f"update(rows[:{count}], out, memory, hyper, s)"]
     lines = [
-        f"    out = np.empty({0 if fused else count}, REAL)",
-        "    s = 0",
+        "    step = 0",
         "    for k in range(lengths.size):",
         f"        loss(rows, losses[k * {lanes}:(k + 1) * {lanes}])",
         "        for _ in range(lengths[k]):",
-        *(f"            {line}" for line in step),
-        "            s += 1",
+        "            one_step(rows, step)",
+        "            step += 1",
     ]
-    real = f"{dtype}[::1]"
-    head = "train(rows, memory, hyper, lengths, losses)"
-    return _module(dtype, functions, {"train": (f"void({real}, {real}, {real}, int64[::1], {real})", head, lines)})
+    entry = (f"void({dtype}[::1], int64[::1], {dtype}[::1])", "train(rows, lengths, losses)", lines)
+    return _module(dtype, straight.block_sources(sizes, rule, lanes), {"train": entry})
 
 
 def _module(dtype: str, functions: dict[str, str], entries: dict[str, tuple[str, str, list[str]]]) -> str:

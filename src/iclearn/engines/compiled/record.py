@@ -35,6 +35,10 @@ class Symbol:
     def __truediv__(self, other: Symbol) -> Symbol:
         return self.tape.made("/", self, other)
 
+    def sqrt(self) -> Symbol:
+        """The square root."""
+        return self.tape.made("sqrt", self, self)
+
 
 class Tape:
     """What was done with symbols, in order; what is written twice is kept once. For an example see `Symbol`."""
@@ -83,7 +87,8 @@ class Tape:
         needed = self._needed(results)
         uses = dict.fromkeys(needed, 0)
         for index in needed:
-            for operand in entry[1:] if isinstance(entry := self._entries[index], tuple) else ():
+            entry = self._entries[index]
+            for operand in {*entry[1:]} if entry[0] == "sqrt" else entry[1:] if isinstance(entry, tuple) else ():
                 uses[operand] += 1
         texts: dict[int, tuple[str, str]] = {}  # index → operation and expression
         lines = []
@@ -96,6 +101,9 @@ class Tape:
                     texts[index] = ("", f"t{index}")
                 continue
             operation, left, right = entry
+            if operation == "sqrt":
+                texts[index] = ("", f"math.sqrt({texts[left][1]})")
+                continue
             first, second = _term(operation, texts[left], False), _term(operation, texts[right], True)
             texts[index] = (operation, f"{first} {operation} {second}")
             if uses[index] > 1:

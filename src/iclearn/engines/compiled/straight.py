@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..batch.unrolled import unrolled_gradient
 from ..contractions import Sizes
 from .record import Symbol, Tape
+from .update_rules import HYPER, MEMORY, moved, unbias_lines
 
 
 def gradient_source(sizes: Sizes) -> str:
@@ -25,34 +26,60 @@ def gradient_source(sizes: Sizes) -> str:
     tape, weights, gradient, loss = _recorded(sizes, "weights[{}]", "numbers[{}]")
     lines, results = tape.lines([*gradient(weights), loss(weights)])
     stores = [f"out[{i}] = {text}" for i, text in enumerate(results[:-1])]
-    return _function("gradient(weights, numbers, work, out)", "", [*lines, *stores, f"return {results[-1]}"])
+    body = [f"    {line}" for line in (*lines, *stores, f"return {results[-1]}")]
+    return _function("gradient(weights, numbers, work, out)", body)
 
 
-def block_sources(sizes: Sizes, lanes: int, fused: bool) -> dict[str, str]:
+def block_sources(sizes: Sizes, rule: str, lanes: int) -> dict[str, str]:
     """The functions of a block of runs, without decorators.
 
     Args:
         sizes: what the step depends on.
+        rule: name of the update rule.
         lanes: runs side by side.
-        fused: whether a step of gradient descent is wanted, or the gradient for another rule.
 
     Returns:
-        ``step(rows)`` (or ``gradient(rows, out)``) and ``loss(rows, out)``.
+        ``step(rows, step)``, which makes step number `step`, and ``loss(rows, out)``. Rows are the weights, the numbers
+        of the form, what the rule remembers, and its numbers.
     """
-    tape, weights, gradient, loss = _recorded(
-        sizes, *(f"rows[({first} + {{}}) * {lanes} + n]" for first in (0, sizes.num_weights))
-    )
-    moves = gradient(weights)
-    results = [value - move for value, move in zip(weights, moves, strict=True)] if fused else list(moves)
-    lines, texts = tape.lines(results)
-    target = "rows" if fused else "out"
-    made = [f"r{i} = {text}" for i, text in enumerate(texts)]  # all read before any is written
-    stores = [f"{target}[{i} * {lanes} + n] = r{i}" for i in range(len(texts))]
-    loop = f"for n in range({lanes}):"
-    head = "step(rows)" if fused else "gradient(rows, out)"
-    first = _function(head, loop, [*lines, *made, *stores])
+    count, at = sizes.num_weights, f"rows[{{}} * {lanes} + n]"
+    rows = block_rows(sizes, rule)
+    places = (f"rows[({rows[name]} + {{}}) * {lanes} + n]" for name in ("weights", "numbers"))
+    tape, weights, gradient, loss = _recorded(sizes, *places)
+    hyper = {name: tape.given(at.format(rows["hyper"] + i)) for i, name in enumerate(HYPER)}
+    moves, new = gradient(weights), {}
+    for i in range(count):
+        kept = [rows["memory"] + slot * count + i for slot in range(MEMORY[rule])]
+        results = moved(rule, tape, weights[i], moves[i], [tape.given(at.format(row)) for row in kept], hyper)
+        new |= dict(zip([rows["weights"] + i, *kept], results, strict=True))
+    lines, texts = tape.lines(list(new.values()))
+    made = [f"r{i} = {text}" for i, text in enumerate(texts)]  # all is read before anything is written
+    stores = [f"{at.format(row)} = r{i}" for i, row in enumerate(new)]
+    loop = f"    for n in range({lanes}):"
+    body = [f"        {line}" for line in (*lines, *made, *stores)]
     lines, texts = tape.lines([loss(weights)])
-    return {head.partition("(")[0]: first, "loss": _function("loss(rows, out)", loop, [*lines, f"out[n] = {texts[0]}"])}
+    return {
+        "one_step": _function("one_step(rows, step)", [*unbias_lines(rule), loop, *body]),
+        "loss": _function("loss(rows, out)", [loop, *(f"        {line}" for line in (*lines, f"out[n] = {texts[0]}"))]),
+    }
+
+
+def block_rows(sizes: Sizes, rule: str) -> dict[str, int]:
+    """Where each part of a block begins, in rows.
+
+    Args:
+        sizes: what the step depends on.
+        rule: name of the update rule.
+
+    Returns:
+        The first row of ``weights``, ``numbers``, ``memory`` and ``hyper``, and ``end``.
+
+    >>> block_rows(Sizes(4, 5, 1, "diagonal"), "momentum")
+    {'weights': 0, 'numbers': 45, 'memory': 67, 'hyper': 112, 'end': 115}
+    """
+    memory = sizes.num_weights + sizes.num_numbers
+    hyper = memory + MEMORY[rule] * sizes.num_weights
+    return {"weights": 0, "numbers": sizes.num_weights, "memory": memory, "hyper": hyper, "end": hyper + len(HYPER)}
 
 
 def operations(sizes: Sizes) -> int:
@@ -78,7 +105,5 @@ def _recorded(sizes: Sizes, weight: str, number: str) -> tuple[Tape, list[Symbol
     return tape, [tape.given(weight.format(i)) for i in range(sizes.num_weights)], gradient, loss
 
 
-def _function(head: str, loop: str, lines: list[str]) -> str:
-    indent = "        " if loop else "    "
-    body = "".join(f"{indent}{line}\n" for line in lines)
-    return f"def {head}:\n" + (f"    {loop}\n" if loop else "") + body
+def _function(head: str, lines: list[str]) -> str:
+    return f"def {head}:\n" + "".join(f"{line}\n" for line in lines)

@@ -1,58 +1,83 @@
-"""The update rules of `engines.optimizers` as lines of source, for one run or for a block of runs side by side.
+"""The update rules of `engines.optimizers`, optax's formulas, as arithmetic on symbols.
 
 Gradient descent has its learning rate in the form already, so it takes the gradient as it is. Rules with a memory read
-lr, momentum and weight decay from `hyper`.
+lr, momentum and weight decay (`HYPER`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..contractions import Sizes
+from .record import Symbol, Tape
 
 MEMORY = {"gd": 0, "sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}  # numbers kept for every weight
 HYPER = ("lr", "momentum", "weight_decay")
+_CONSTANTS = {"FIRST": "0.9", "FIRST_REST": "1 - 0.9", "SECOND": "0.999", "SECOND_REST": "1 - 0.999", "EPSILON": "1e-8"}
+UNBIAS = ("unbias_first", "unbias_second")  # of Adam's moments at a step
 
 
-def update_source(sizes: Sizes, rule: str, lanes: int) -> str:
-    """The function ``update(weights, gradient, memory, hyper, step)``, which changes weights and memory in place.
+def moved(
+    rule: str, tape: Tape, weight: Symbol, gradient: Symbol, memory: Sequence[Symbol], hyper: Mapping[str, Symbol]
+) -> list[Symbol]:
+    """A weight after one update, and what is remembered of it.
+
+    Args:
+        rule: name of the rule.
+        tape: where the arithmetic is written down.
+        weight: before the update.
+        gradient: of the loss by it (of gradient descent: times lr).
+        memory: what is remembered before, as many numbers as MEMORY says.
+        hyper: the numbers of the rule by name.
+
+    Returns:
+        The weight, and then the memory.
+    """
+    if rule in ("gd", "sgd"):
+        return [weight - gradient]
+    if rule == "momentum":
+        trace = gradient + hyper["momentum"] * memory[0]
+        return [weight - hyper["lr"] * trace, trace]
+    constant = {name: tape.given(name) for name in (*_CONSTANTS, *UNBIAS)}
+    first = constant["FIRST_REST"] * gradient + constant["FIRST"] * memory[0]
+    second = constant["SECOND_REST"] * gradient * gradient + constant["SECOND"] * memory[1]
+    size = (second * constant["unbias_second"]).sqrt() + constant["EPSILON"]
+    move = first * constant["unbias_first"] / size
+    if rule == "adamw":
+        move = move + hyper["weight_decay"] * weight
+    return [weight - hyper["lr"] * move, first, second]
+
+
+def update_source(sizes: Sizes, rule: str) -> str:
+    """The function ``update(weights, gradient, memory, hyper, step)`` of one run, which changes weights and memory.
 
     Args:
         sizes: how many weights there are.
         rule: name of the rule.
-        lanes: runs side by side.
 
     Returns:
-        Its source without a decorator; optax's formulas, with its defaults for Adam.
+        Its source without a decorator.
     """
-    count = sizes.num_weights * lanes
-    lane = "" if lanes == 1 else " % LANES"
-    lr, momentum, decay = (f"hyper[{i * lanes} + n{lane}]" if lanes > 1 else f"hyper[{i}]" for i in range(3))
-    lines = [f"def update(weights, gradient, memory, hyper, step):{_bias(rule)}"]
-    if rule in ("gd", "sgd"):
-        body = ["weights[n] -= gradient[n]"]
-    elif rule == "momentum":
-        body = [f"trace = gradient[n] + {momentum} * memory[n]", "memory[n] = trace", f"weights[n] -= {lr} * trace"]
-    else:
-        body = [
-            "first = ONE_TENTH * gradient[n] + NINE_TENTHS * memory[n]",
-            f"second = SMALL * gradient[n] * gradient[n] + LARGE * memory[{count} + n]",
-            "memory[n] = first",
-            f"memory[{count} + n] = second",
-            "move = first / bias_first / (math.sqrt(second / bias_second) + EPSILON)",
-        ]
-        if rule == "adamw":
-            body.append(f"move += {decay} * weights[n]")
-        body.append(f"weights[n] -= {lr} * move")
-    lines += [f"    for n in range({count}):", *(f"        {line.replace(' % LANES', f' % {lanes}')}" for line in body)]
-    return "\n".join(lines) + "\n"
+    tape, count = Tape(), sizes.num_weights
+    places = ["weights[n]", *(f"memory[{slot * count} + n]" for slot in range(MEMORY[rule]))]
+    weight, *memory = (tape.given(place) for place in places)
+    hyper = {name: tape.given(f"hyper[{i}]") for i, name in enumerate(HYPER)}
+    lines, results = tape.lines(moved(rule, tape, weight, tape.given("gradient[n]"), memory, hyper))
+    made = [f"r{i} = {text}" for i, text in enumerate(results)]
+    stores = [f"{place} = r{i}" for i, place in enumerate(places)]
+    body = [f"        {line}" for line in (*lines, *made, *stores)]
+    head = "def update(weights, gradient, memory, hyper, step):"
+    return "".join(f"{line}\n" for line in (head, *unbias_lines(rule), f"    for n in range({count}):", *body))
 
 
-def _bias(rule: str) -> str:
+def unbias_lines(rule: str) -> list[str]:
+    """Lines that make UNBIAS at step number ``step``; none for rules that do not need them."""
     if rule not in ("adam", "adamw"):
-        return ""
-    return "\n    bias_first = REAL(1.0 - 0.9 ** (step + 1.0))\n    bias_second = REAL(1.0 - 0.999 ** (step + 1.0))"
+        return []
+    rates = (_CONSTANTS["FIRST"], _CONSTANTS["SECOND"])
+    return [f"    {n} = REAL(1.0 / (1.0 - {r} ** (step + 1.0)))" for n, r in zip(UNBIAS, rates, strict=True)]
 
 
 def constants_source(dtype: str) -> str:
-    """The constants of Adam in the precision of the run."""
-    values = {"ONE_TENTH": "1 - 0.9", "NINE_TENTHS": "0.9", "SMALL": "1 - 0.999", "LARGE": "0.999", "EPSILON": "1e-8"}
-    return f"REAL = np.{dtype}\n" + "".join(f"{name} = REAL({value})\n" for name, value in values.items())
+    """The precision of the run, and the constants of Adam in it."""
+    return f"REAL = np.{dtype}\n" + "".join(f"{name} = REAL({value})\n" for name, value in _CONSTANTS.items())
