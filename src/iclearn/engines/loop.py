@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
@@ -47,9 +48,9 @@ class Chunk(eqx.Module):
         weights: name → (record, …) the weights at the recorded steps.
     """
 
-    loss: Float[Array, " step"]
-    test_loss: Float[Array, "step test_set"]
-    weights: dict[str, Array]
+    loss: Float[Array | np.ndarray, " step"]
+    test_loss: Float[Array | np.ndarray, "step test_set"]
+    weights: dict[str, Array | np.ndarray]
 
 
 def initial_state(model: AbstractModel, hyper: Hyper) -> State:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ..core.errors import IclearnError
+from ..engines.compiled.switch import THREADS, thread_count
 from .compute import compute
 from .folder import SweepFolder
 from .leases import heartbeat
@@ -63,8 +64,8 @@ def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
     try:
         with heartbeat(claim):
             begin = time.perf_counter()
-            arrays = compute(folder.plan, chunk)
-            folder.write(chunk, arrays, time.perf_counter() - begin)
+            arrays, path = compute(folder.plan, chunk)
+            folder.write(chunk, arrays, time.perf_counter() - begin, path)
     except Exception as error:
         summary = " ".join(f"{type(error).__name__}: {error}".split())
         folder.note_failure(chunk_id, claim.generation, f"{traceback.format_exc()}\n{summary}")
@@ -128,6 +129,7 @@ def processes(count: int) -> Runner:
         waiting, deaths, attempts = list(ids), 0, -1
         options = [str(folder.root), str(retries), str(os.getpid())]
         command = [sys.executable, "-m", "iclearn.sweeps.worker", *options]
+        environment = {THREADS: str(max(1, thread_count() // count)), **os.environ}  # cores are shared out
         with tempfile.TemporaryFile("w+") as output, _ended() as workers:
             while waiting:
                 before = folder.claims.attempts()
@@ -149,7 +151,10 @@ def processes(count: int) -> Runner:
                     last = (output.read().strip().splitlines() or ["they said nothing"])[-1]
                     raise IclearnError(f"worker processes die as soon as they are started: {last}")
                 while len(workers) < min(count, len(waiting)):
-                    workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output))
+                    started = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                    )
+                    workers.append(started)
                 time.sleep(PAUSE)
 
     return run

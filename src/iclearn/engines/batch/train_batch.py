@@ -61,6 +61,31 @@ def train_batch(
     >>> train_batch(recipe, {"seed": np.arange(3)})["final_loss"].shape
     (3,)
     """
+    return train_batch_by(recipe, varying, levels=levels, samples=samples, curve=curve, path=path)[0]
+
+
+def train_batch_by(
+    recipe: Recipe,
+    varying: Mapping[str, np.ndarray],
+    *,
+    levels: np.ndarray | None = None,
+    samples: int = 256,
+    curve: bool = False,
+    path: Path = "auto",
+) -> tuple[dict[str, np.ndarray], How]:
+    """As `train_batch`, and which way the runs were trained.
+
+    Args:
+        recipe: what the runs have in common.
+        varying: fields with an entry for every run.
+        levels: (run, level) heights at which theory expects plateaus, decreasing.
+        samples: losses looked at.
+        curve: return these losses too.
+        path: the way that is asked for.
+
+    Returns:
+        Name → array with a leading axis of runs, and the way.
+    """
     if recipe.optimizer.rule == "flow":
         raise IclearnError("flows choose their own steps and cannot be trained side by side: use rule gd")
     count = check_varying(varying)
@@ -74,13 +99,14 @@ def train_batch(
         curves = _curves(runs, steps, recipe.steps, how)
     else:
         recipes = [recipe_of_run(recipe, varying, i) for i in range(count)]
-        curves, minimum = _curves_one_by_one(recipes, steps, how if how.path == "compiled" else How("vmap"))
+        how = how if how.path == "compiled" else How("vmap")
+        curves, minimum = _curves_one_by_one(recipes, steps, how)
     found = reduce_curves(
         curves, jnp.asarray(steps), jnp.asarray(minimum), None if levels is None else jnp.asarray(levels, curves.dtype)
     )
     if curve:
         found = {**found, "curve": curves}
-    return {name: np.asarray(values) for name, values in found.items()}
+    return {name: np.asarray(values) for name, values in found.items()}, how
 
 
 def check_varying(varying: Mapping[str, np.ndarray]) -> int:

@@ -82,7 +82,8 @@ class CompiledRun:
         self.step = stop
         rows = np.repeat(self._flat[None], len(records), 0)
         rows[:, self._places] = records
-        return Chunk(losses, np.zeros((count, 0), self.dtype), self._model(rows).weights())  # type: ignore[arg-type]
+        model = self._model(rows)
+        return Chunk(losses, np.zeros((count, 0), self.dtype), {name: getattr(model, name) for name in model.axes})
 
     def _model(self, rows: np.ndarray) -> Any:
         """The model whose weights are these, with the leading axes of `rows`."""
@@ -104,7 +105,8 @@ class CompiledRun:
             counts = np.ndim(leaf) == 0  # how many updates Adam has made
             values = self.step if counts else np.array([next(memory) for _ in range(np.size(leaf))])
             made.append(np.asarray(values, leaf.dtype).reshape(leaf.shape))
-        return State(self._model(flat), jax.tree.unflatten(structure, made), np.asarray(self.step))  # type: ignore[arg-type]
+        state = State(self._model(flat), jax.tree.unflatten(structure, made), jnp.asarray(self.step))
+        return jax.tree.map(jnp.asarray, state)
 
 
 def _refilled(tree: Any, rows: np.ndarray) -> Any:
