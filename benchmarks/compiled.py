@@ -114,7 +114,7 @@ def steps_table(quick: bool) -> list[dict[str, Any]]:
         ("moments, separate D=8 H=9 R=4", ("separate", 8, 9, 4, 5000), 15.0),
     ]
     return [
-        {"name": name, "target_us": target, **one_run(recipe_of(*sizes, steps), repeat)}
+        {"name": name, "target_us": target, **one_run(recipe_of(*sizes, steps=steps), repeat)}
         for name, sizes, target in (cases[:1] if quick else cases)
     ]
 
@@ -200,7 +200,7 @@ def cost_table(quick: bool) -> dict[str, Any]:
     for name, (make, values) in spans.items():
         rows = []
         for value in values[:2] if quick else values:
-            rows.append({"value": value, **one_run(recipe_of(*make(value), steps), repeat)})
+            rows.append({"value": value, **one_run(recipe_of(*make(value), steps=steps), repeat)})
             print(name, json.dumps(rows[-1]), flush=True)
         half = rows[len(rows) // 2 :] if len(rows) > 4 else rows
         at = np.log([row["value"] for row in half])

@@ -21,6 +21,7 @@ from iclearn.engines.batch.inputs import recipe_of_run, traced_runs
 from iclearn.engines.batch.train_batch import How, choose_path, train_batch
 from iclearn.engines.batch.unrolled import lengths_of
 from iclearn.engines.build import prepare
+from iclearn.engines.compiled.choose import run_sizes
 from iclearn.engines.compiled.switch import SWITCH, THREADS, numba_version, thread_count
 from iclearn.engines.reductions import sample_steps
 from iclearn.engines.simulate import simulate, simulate_many
@@ -261,6 +262,14 @@ def test_what_has_no_compiled_form(monkeypatch):
     with pytest.raises(IclearnError, match="these runs have no compiled form"):
         train_batch(softmax, {"seed": np.arange(2)}, path="compiled")
     assert choose_path(softmax, prepare(softmax), "auto") == How("vmap")
+
+
+@needs_numba
+def test_a_single_run_is_compiled_where_it_is_long(monkeypatch):
+    monkeypatch.setenv(SWITCH, "auto")
+    short, long = recipe(steps=1000), recipe(steps=200_000)
+    assert run_sizes(short, prepare(short)) is None
+    assert run_sizes(long, prepare(long)) is not None
 
 
 def test_switches(monkeypatch):

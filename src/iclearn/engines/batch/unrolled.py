@@ -101,6 +101,7 @@ def _form(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Callable[[Tabl
     """Coefficients ↦ M·coefficients − cross (scaled by number 0), and the cross term (where it is zero: nothing)."""
     d, rows = sizes.dim, sizes.rows
     grid = list(np.ndindex(rows, d))
+    cross: Table
     if sizes.form == "diagonal":
         cross = {(i, i): number(2 + i) for i in range(d)}
 
@@ -160,7 +161,7 @@ def unrolled_gradient(sizes: Sizes, number: Callable[[int], Vector]) -> tuple[Ca
     def coefficients(table: Table) -> Table:
         if not sizes.gram:
             return table
-        folded: dict[tuple[int, int], list[Vector]] = {}
+        folded: dict[tuple[int, ...], list[Vector]] = {}
         for (a, b, j), value in table.items():  # only T_ab + T_ba counts
             folded.setdefault((places[a, b], j), []).append(value)
         return {at: _sum(values) for at, values in folded.items()}

@@ -14,6 +14,10 @@ NO_FORM = "that is for exact engines, heads with one output, no test sets, and r
 MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix in memory, whoever makes it
 MOST_PRODUCTS = 2_000_000  # of a step; beyond, a library's matrix products are faster than loops
 
+# The loop in JAX takes this long for a step, and for each multiplication in it (docs/compiled.md); a single run that it
+# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code.
+STEP_SECONDS, PRODUCT_SECONDS, WORTH = 4.5e-6, 3e-10, 0.5
+
 
 def compiled_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
     """The sizes of the compiled form of a run, whether or not compiled code may be used.
@@ -55,21 +59,26 @@ def batch_sizes(recipe: Recipe, setup: Setup) -> tuple[Sizes, bool] | None:
 
 
 def run_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
-    """The sizes of a run that is trained by compiled code.
+    """The sizes of a single run that is trained by compiled code.
+
+    It depends on the recipe alone, so that the same recipe gives the same numbers alone and side by side with others.
 
     Args:
         recipe: the experiment.
         setup: where it starts.
 
     Returns:
-        The sizes, or None where the loop in JAX trains it.
+        The sizes, or None where the loop in JAX trains it: without a compiled form, or too short to be worth it.
     """
     if not available():
         return None
     sizes = compiled_sizes(recipe, setup)
     if sizes is None and choice() == "require":
         raise IclearnError(f"{SWITCH} is require, but this run has no compiled form: {NO_FORM}")
-    return sizes
+    if sizes is None or choice() == "require":
+        return sizes
+    plain = recipe.steps * (STEP_SECONDS + PRODUCT_SECONDS * sizes.products)
+    return sizes if plain >= WORTH else None
 
 
 NO_FORM = (

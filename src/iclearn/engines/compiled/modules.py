@@ -7,6 +7,7 @@ second process loads it in a few milliseconds.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ...core.atomic import write_text
 from ...core.jax_settings import compile_cache_dir
@@ -43,14 +45,13 @@ def load_module(source: str) -> ModuleType:
 @contextmanager
 def _neighbors_vectorized() -> Iterator[None]:
     """Numba's own switch for vectorizing neighboring lines, which is off by default, on while the block lasts."""
-    from numba.core import config
-
-    before = config.SLP_VECTORIZE  # type: ignore[attr-defined]
-    config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
+    config: Any = importlib.import_module("numba.core.config")
+    before = config.SLP_VECTORIZE
+    config.SLP_VECTORIZE = 1
     try:
         yield
     finally:
-        config.SLP_VECTORIZE = before  # type: ignore[attr-defined]
+        config.SLP_VECTORIZE = before
 
 
 def _import(name: str, source: str) -> ModuleType:

@@ -88,8 +88,9 @@ class Tape:
         uses = dict.fromkeys(needed, 0)
         for index in needed:
             entry = self._entries[index]
-            for operand in {*entry[1:]} if entry[0] == "sqrt" else entry[1:] if isinstance(entry, tuple) else ():
-                uses[operand] += 1
+            if isinstance(entry, tuple):
+                uses[entry[1]] += 1
+                uses[entry[2]] += entry[0] != "sqrt"  # of one number
         texts: dict[int, tuple[str, str]] = {}  # index → operation and expression
         lines = []
         for index in needed:
