@@ -49,7 +49,7 @@ GRIDS = {
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.5, 1.5, 3]}},
     },
     "medium": {
-        "init": {"field": "init.scale", "values": {"logspace": [0.03, 0.4, 10]}},
+        "init": {"field": "init.scale", "values": {"logspace": [0.005, 0.32, 10]}},
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.4, 1.6, 7]}},
     },
     "full": {
