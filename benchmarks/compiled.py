@@ -3,8 +3,8 @@
 python -m benchmarks.compiled --out benchmarks/results/compiled-cpu.json [--only steps batch cost equality] [--quick]
 python -m benchmarks.compiled --table benchmarks/results/compiled-cpu.json
 
-Needs Numba (the extra ``fast``). Both ways of a ratio are timed in turns, in one process; times are processor seconds of
-this process, all its threads together, the least of some repeats, because other work on a machine only ever adds.
+Needs Numba (the extra ``fast``). Both ways of a ratio are timed in turns, in one process; times are processor seconds
+of this process, all its threads together, the least of some repeats, because other work on a machine only ever adds.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def steps_table(quick: bool) -> list[dict[str, Any]]:
 
 
 def batch(name: str, recipe: Recipe, runs: int, others: dict[str, int], repeat: int) -> dict[str, Any]:
-    """Complete runs a processor second, with reductions, by compiled code and by the other paths at good batch sizes."""
+    """Complete runs a processor second, with reductions, by compiled code and by the other paths."""
     steps = sample_steps(recipe.steps, SAMPLES)
     lengths = lengths_of(steps, recipe.steps)
 
@@ -254,7 +254,7 @@ def markdown(report: dict[str, Any]) -> str:
         lines.append("")
     if "batch" in report:
         lines += [
-            "| many runs, with reductions | compiled, runs a second a core | best other | ratio | GFLOP/s | of a matmul |",
+            "| many runs, with reductions | compiled, runs a core second | best other | ratio | GFLOP/s | of a matmul |",
             "|---|---|---|---|---|---|",
         ]
         for row in report["batch"]:

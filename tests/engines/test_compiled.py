@@ -92,8 +92,16 @@ CASES = {
 }
 
 
+SLOW = {"full, moments, loops", "reduced, moments, loops", "larger, diagonal", "reduced, diagonal", "momentum"}
+
+
+def chosen(names, slow: set[str]) -> list:
+    """Every compiled program takes seconds to compile: those that add least are marked slow."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else [], id=name) for name in names]
+
+
 @needs_numba
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", chosen(CASES, SLOW))
 def test_one_run_is_the_plain_loop(by, name):
     compiled, plain = by(CASES[name], True), by(CASES[name], False)
     assert_same(compiled, plain)
@@ -199,6 +207,7 @@ def test_runs_side_by_side_are_runs_alone(monkeypatch):
 
 
 BATCHES = {name: CASES[name] for name in CASES if name != "a prior with a mean"}
+SLOW_BATCHES = {*SLOW, "full on infinitely many prompts", "full, moments, loops, separate", "adamw, loops"}
 
 
 def numbers(base: Recipe, runs: int) -> dict[str, np.ndarray]:
@@ -211,7 +220,7 @@ def numbers(base: Recipe, runs: int) -> dict[str, np.ndarray]:
 
 
 @needs_numba
-@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("name", chosen(BATCHES, SLOW_BATCHES))
 def test_a_batch_is_the_plain_loop(monkeypatch, name):
     base, given = BATCHES[name].replace(steps=150), numbers(BATCHES[name], 3)
     plain = train_batch(base, given, samples=20, curve=True, path="vmap")
