@@ -23,8 +23,9 @@ import numpy as np
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.engines.batch import pallas
 from iclearn.engines.batch.inputs import recipe_of_run, traced_runs
+from iclearn.engines.batch.rows import unroll
 from iclearn.engines.batch.train_batch import train_batch, train_vmap
-from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll, unrolled_step
+from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unrolled_step
 from iclearn.engines.build import prepare
 from iclearn.engines.reductions import reduce_curves, sample_steps
 from iclearn.engines.simulate import simulate

@@ -18,6 +18,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("ICLEARN_TRACEBACK", "1")  # a bug is a traceback here, and not one line
 # Most of the suite's time is XLA optimizing programs that run for milliseconds; the numbers are the same without.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most tests are of the plain loop, in few steps; those of compiled code switch it on and compare it with that.
+os.environ.setdefault("ICLEARN_COMPILED", "off")
 if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared by its workers and gone with it
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="iclearn-test-cache-")
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)

@@ -8,8 +8,9 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.engines.batch import pallas
 from iclearn.engines.batch.inputs import can_trace, prepared_run, recipe_of_run, stack_runs, traced_runs
+from iclearn.engines.batch.rows import unroll
 from iclearn.engines.batch.train_batch import train_batch
-from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled, unroll
+from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled
 from iclearn.engines.build import prepare
 from iclearn.engines.reductions import sample_steps
 from iclearn.engines.simulate import simulate

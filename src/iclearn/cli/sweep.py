@@ -39,8 +39,8 @@ class SweepArgs:
     """Use Dask: local, a scheduler's address (tcp://host:8786), slurm, or pbs."""
     chunk: int | None = None
     """Runs computed and stored together at most. Default: what fits the device's memory."""
-    path: Literal["auto", "vmap", "unrolled", "pallas", "serial"] = "auto"
-    """How a chunk is trained; serial: one run at a time, the reference."""
+    path: Literal["auto", "vmap", "unrolled", "pallas", "compiled", "serial"] = "auto"
+    """How a chunk is trained; compiled: by Numba; serial: one run at a time, the reference."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to run."""
     retries: int = 2

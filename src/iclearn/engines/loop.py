@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
@@ -47,9 +48,9 @@ class Chunk(eqx.Module):
         weights: name → (record, …) the weights at the recorded steps.
     """
 
-    loss: Float[Array, " step"]
-    test_loss: Float[Array, "step test_set"]
-    weights: dict[str, Array]
+    loss: Float[Array | np.ndarray, " step"]
+    test_loss: Float[Array | np.ndarray, "step test_set"]
+    weights: dict[str, Array | np.ndarray]
 
 
 def initial_state(model: AbstractModel, hyper: Hyper) -> State:
@@ -113,7 +114,7 @@ def advance(
         {n: jnp.zeros((RECORD_SLOTS, *w.shape), w.dtype) for n, w in state.model.weights().items()},
     )
 
-    def update(step: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
+    def update(step: Array, carry: tuple[State, Any]) -> tuple[State, Chunk]:
         now, chunk = carry
         after, loss = take_step(engine, transformation, now, key)
         tests = chunk.test_loss
@@ -121,7 +122,7 @@ def advance(
             tests = tests.at[step - start].set(engine.test_losses(now.model))
         return after, Chunk(chunk.loss.at[step - start].set(loss), tests, chunk.weights)
 
-    def segment(index: Array, carry: tuple[State, Chunk]) -> tuple[State, Chunk]:
+    def segment(index: Array, carry: tuple[State, Any]) -> tuple[State, Chunk]:
         now, chunk = carry
         weights = {n: chunk.weights[n].at[index].set(w) for n, w in now.model.weights().items()}
         begin = start + index * every

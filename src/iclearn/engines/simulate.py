@@ -14,7 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..core import interrupts
@@ -24,13 +23,12 @@ from ..core.jax_settings import CompileTime, compile_meter, small_work
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import Trace
-from .batch.inputs import RunInputs, program_of, run_inputs, stack_runs
+from .batch.inputs import RunInputs, program_of, run_inputs
 from .build import EXACT, Setup, prepare
 from .counting import count_runs
-from .finish import Log, diverged, finished_trace
-from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, initial_state
-from .optimizers import Hyper
-from .samples import step_key
+from .finish import diverged, finished_trace
+from .loop import FLOW_STEPS, STEP_SLOTS
+from .run_kinds import KeptRun, Runs, many_runs, one_run
 
 CHUNK_SECONDS = 0.5  # aimed time between two looks at a run
 
@@ -82,14 +80,19 @@ def simulate(
         setup = prepare(recipe, dataset=dataset, weights=weights)
         jax.block_until_ready(eqx.filter(setup, eqx.is_array))
         setup_seconds, exact = time.perf_counter() - begin, setup.engine_name in EXACT
-        where = small_work() if exact else nullcontext(jax.devices()[0])
-        with where as device, interrupts.finishing(checkpoint is not None):
-            run = _OneRun(recipe, _moved(setup, device) if exact else setup)
+        with (
+            small_work() if exact else nullcontext(jax.devices()[0]) as device,
+            interrupts.finishing(checkpoint is not None),
+        ):
+            setup = _moved(setup, device) if exact else setup
+            run = one_run(recipe, setup)
             _drive([recipe], run, progress=progress, checkpoint=checkpoint)
-            at_rest = {"at_rest": True} if run.at_rest(recipe.steps) else {}
-    place = {"device": str(device.device_kind), "platform": device.platform}
-    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place, **at_rest)
-    return finished_trace(recipe, run.setup, run.logs[0], run.state, run.bad_steps[0], facts)
+            state = jax.tree.map(lambda leaf: np.array(leaf) if eqx.is_array_like(leaf) else leaf, run.final_state(0))
+            resting = recipe.optimizer.rule == "gd" and run.bad_steps[0] is None and run.at_rest(recipe.steps)
+    place = {"device": str(device.device_kind), "platform": device.platform, "path": run.path}
+    more = {"at_rest": True} if resting else {}
+    facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place, **more)
+    return finished_trace(recipe, setup, run.logs[0], state, run.bad_steps[0], facts)
 
 
 def _facts(compiling: CompileTime, seconds: float, runs: int = 1, **more: Any) -> dict[str, Any]:
@@ -153,19 +156,8 @@ def _moved(setup: Setup, device: Any) -> Setup:
     return eqx.combine(jax.device_put(arrays, device), rest)
 
 
-class _Runs:
-    """What the host loop drives: `advance` trains all runs to `stop` and returns arrays with a leading axis of runs."""
-
-    def __init__(self, count: int) -> None:
-        self.logs = [Log() for _ in range(count)]
-        self.bad_steps: list[int | None] = [None] * count
-
-    def advance(self, start: int, stop: int, every: int) -> Chunk:
-        raise NotImplementedError
-
-
 def _drive(
-    recipes: Sequence[Recipe], runs: _Runs, *, progress: Progress | None, checkpoint: Checkpointer | None = None
+    recipes: Sequence[Recipe], runs: Runs, *, progress: Progress | None, checkpoint: Checkpointer | None = None
 ) -> None:
     """The host loop: chunks of about half a second until all steps are done or every run has diverged."""
     count_runs(len(recipes))
@@ -173,8 +165,8 @@ def _drive(
     every = min(STEP_SLOTS, max(1, -(-steps // recipes[0].record.candidates)))
     if flow:  # records must fall on the points a call returns
         every = next(e for e in range(min(every, FLOW_STEPS), FLOW_STEPS + 1) if FLOW_STEPS % e == 0)
-    length, limit = every, min(STEP_SLOTS // every, RECORD_SLOTS) * every
-    single = runs if isinstance(runs, _OneRun) else None  # the only kind that is kept and restored
+    length, limit = every, min(runs.step_slots // every, runs.record_slots) * every
+    single = runs if isinstance(runs, KeptRun) else None  # the only kind that is kept and restored
     saved = checkpoint.load() if checkpoint is not None else None
     done = 0 if saved is None or single is None else single.load(saved)
     begin = time.perf_counter()
@@ -225,74 +217,6 @@ def next_length(count: int, seconds: float, every: int, limit: int) -> int:
     return max(every, min(limit, int(min(faster, 8 * count)) // every * every))
 
 
-class _OneRun(_Runs):
-    """One run, whose state can be kept and restored."""
-
-    spent = 0.0  # seconds before a resume
-
-    def __init__(self, recipe: Recipe, setup: Setup) -> None:
-        super().__init__(1)
-        self.setup = setup
-        self.hyper = Hyper.of(recipe.optimizer, recipe.dtype)
-        self.state, self.key = initial_state(setup.model, self.hyper), step_key(recipe.seed)
-
-    def advance(self, start: int, stop: int, every: int) -> Chunk:
-        if self.hyper.rule == "flow":
-            self.state, chunk = advance_flow(self.setup.engine, self.state, self.hyper, self.key)
-            if stop - start < FLOW_STEPS:  # the last call went beyond the last step
-                ends = [jnp.asarray(path[stop - start]) for path in chunk.weights.values()]
-                self.state = eqx.tree_at(lambda s: [getattr(s.model, n) for n in chunk.weights], self.state, ends)
-        else:
-            bounds = jnp.asarray(stop), jnp.asarray(every)
-            self.state, chunk = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
-        return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
-
-    def at_rest(self, steps: int) -> bool:
-        """Whether a further step of gradient descent would change no weight at all."""
-        if self.hyper.rule != "gd" or self.bad_steps[0] is not None:
-            return False
-        bounds = jnp.asarray(steps + 1), jnp.asarray(1)
-        after, _ = advance(self.setup.engine, self.state, self.hyper, self.key, *bounds)
-        same = jax.tree.map(lambda a, b: bool(jnp.array_equal(a, b)), after.model.weights(), self.state.model.weights())
-        return all(jax.tree.leaves(same))
-
-    def load(self, saved: dict[str, np.ndarray]) -> int:
-        arrays, rest = eqx.partition(self.state, eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-        loaded = [jnp.asarray(saved[f"state_{i}"], leaf.dtype) for i, leaf in enumerate(leaves)]
-        self.state = eqx.combine(jax.tree.unflatten(structure, loaded), rest)
-        self.logs, self.spent = [Log.of(saved)], float(saved["seconds"])
-        return int(self.state.step)
-
-    def freeze(self, seconds: float) -> dict[str, np.ndarray]:
-        leaves = jax.tree.leaves(eqx.filter(self.state, eqx.is_array))
-        state = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
-        return {**self.logs[0].joined(), **state, "seconds": np.asarray(self.spent + seconds)}
-
-
-class _ManyRuns(_Runs):
-    """Runs that share a program, vmapped. The step number is the same for all, so the loop stays one loop."""
-
-    def __init__(self, inputs: Sequence[RunInputs]) -> None:
-        super().__init__(len(inputs))
-        self.inputs = stack_runs(inputs)
-        self.states: State | None = None
-
-    def advance(self, start: int, stop: int, every: int) -> Chunk:
-        self.states, chunk = _advance_many(self.inputs, jnp.asarray(start), jnp.asarray(stop), jnp.asarray(every))
-        moved = (self.states.model, self.states.optimizer)
-        self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
-        return jax.tree.map(np.asarray, chunk)
-
-
-@eqx.filter_jit
-def _advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
-    def one(run: RunInputs) -> tuple[State, Chunk]:
-        return advance(run.engine, State(run.model, run.optimizer, step), run.hyper, run.key, stop, every)
-
-    return jax.vmap(one)(inputs)
-
-
 def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], None] | None = None) -> list[Trace]:
     """Train several recipes: what `simulate` gives one by one, to rounding, in less time.
 
@@ -336,12 +260,12 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
     for members in groups.values():
         chosen, count, begin = [recipes[index] for index, _, _ in members], len(members), time.perf_counter()
         with compile_meter() as compiling:
-            runs = _ManyRuns([inputs for _, _, inputs in members])
+            runs = many_runs(chosen[0], members[0][1], [inputs for _, _, inputs in members])
             _drive(chosen, runs, progress=lambda step, steps, loss, n=count, before=done: note(before + n * step))
         done += count * chosen[0].steps
-        facts = _facts(compiling, time.perf_counter() - begin, count, setup_seconds=0.0, run_beside=count - 1)
-        final = jax.tree.map(np.asarray, runs.states)
+        seconds, more = time.perf_counter() - begin, {"run_beside": count - 1, "path": runs.path}
+        facts = _facts(compiling, seconds, count, setup_seconds=0.0, **more)
         for i, (index, setup, _) in enumerate(members):
-            state = jax.tree.map(lambda a, i=i: jnp.asarray(a[i]), final)
+            state = runs.final_state(i)
             traces[index] = finished_trace(recipes[index], setup, runs.logs[i], state, runs.bad_steps[i], facts)
     return [traces[index] for index in range(len(recipes))]

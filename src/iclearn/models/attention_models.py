@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..core.prompt import Prompt
-from .base import AbstractFeatureModel
+from .base import AbstractFeatureModel, HeadFactors
 from .features import GramQuery, Normalize, attention_scale
 from .reduced import AbstractCubicModel, ReducedMerged, ReducedSeparate
 
@@ -116,6 +116,9 @@ class MergedAttention(AbstractAttention):
     def zero_blocks(self) -> tuple[Array, ...]:
         return self.value[..., : self.dim], self.kq[..., self.dim :]
 
+    def head_factors(self) -> HeadFactors | None:
+        return HeadFactors(self.value[:, 0], kq=self.kq) if self.feature_map and self.value.shape[1] == 1 else None
+
     def reduced(self) -> ReducedMerged:
         return ReducedMerged(self.value[..., self.dim :], self.kq[..., : self.dim], self.normalize)
 
@@ -156,6 +159,10 @@ class SeparateAttention(AbstractAttention):
 
     def zero_blocks(self) -> tuple[Array, ...]:
         return self.value[..., : self.dim], self.key[..., self.dim :]
+
+    def head_factors(self) -> HeadFactors | None:
+        linear = self.feature_map and self.value.shape[1] == 1
+        return HeadFactors(self.value[:, 0], self.key, self.query) if linear else None
 
     def reduced(self) -> ReducedSeparate:
         return ReducedSeparate(self.value[..., self.dim :], self.key[..., : self.dim], self.query, self.normalize)

@@ -12,15 +12,16 @@ from .features import AbstractFeatureMap
 
 
 class HeadFactors(NamedTuple):
-    """A reduced model with one output, head by head: ŷ = Σ_h v_h βᵀ U_h x_q with U_h = Σ_r k_hr q_hrᵀ, or U_h itself.
+    """A linear model with one output, head by head: ŷ = Σ_h v_h βᵀ U_h x_q with U_h = Σ_r k_hr q_hrᵀ, or U_h itself.
 
-    Either `key` and `query` are there, or `kq`.
+    Full attention has vectors p_h in place of v_h, ŷ = Σ_h p_hᵀ G U_h x_q, and keys that are as long as a token. Either
+    `key` and `query` are there, or `kq`.
 
     Args:
-        value: (head) v_h.
-        key: (head, rank, dim) k_hr.
+        value: (head) v_h, or (head, entry) p_h.
+        key: (head, rank, dim or entry) k_hr.
         query: (head, rank, dim) q_hr.
-        kq: (head, dim, dim) U_hᵀ.
+        kq: (head, dim, dim or entry) U_hᵀ.
 
     >>> import jax.numpy as jnp
     >>> from iclearn.models import ConvSum
@@ -28,10 +29,10 @@ class HeadFactors(NamedTuple):
     (3,)
     """
 
-    value: Float[Array, " head"]
-    key: Float[Array, "head rank dim"] | None = None
+    value: Float[Array, "head *entry"]
+    key: Float[Array, "head rank row"] | None = None
     query: Float[Array, "head rank dim"] | None = None
-    kq: Float[Array, "head dim dim"] | None = None
+    kq: Float[Array, "head dim row"] | None = None
 
 
 class AbstractFeatureModel(AbstractModel):
@@ -74,5 +75,8 @@ class AbstractFeatureModel(AbstractModel):
         return ()
 
     def head_factors(self) -> HeadFactors | None:
-        """The weights head by head, where the coefficients are those of `HeadFactors` on the cubic features."""
+        """The weights head by head, where the model is one of those that `HeadFactors` describes.
+
+        They must be the weight arrays themselves or parts of them, in another shape or order.
+        """
         return None

@@ -155,6 +155,10 @@ class CubicMLP(AbstractCubicModel):
         dim, out_dim, _ = self._sizes()
         return jnp.einsum("th,hf->ft", self.second, self.first).reshape(out_dim, dim, dim, out_dim)
 
+    def head_factors(self) -> HeadFactors | None:
+        one = self.second.shape[0] == 1
+        return HeadFactors(self.second[0], kq=self.first.reshape(-1, self.dim, self.dim)) if one else None
+
 
 class ConvSum(AbstractCubicModel):
     """Σ_i v_i q_iᵀ K_i z, K_i = I_D ⊗ k_iᵀ: the kernel k_i slides over z in strides of D, for one output.

@@ -15,27 +15,29 @@ from ..theory.base import levels_of
 from .plan import Chunk, Plan
 
 
-def compute(plan: Plan, chunk: Chunk) -> dict[str, np.ndarray]:
+def compute(plan: Plan, chunk: Chunk) -> tuple[dict[str, np.ndarray], str]:
     """Train the runs of a chunk and reduce their loss curves.
 
     Returns:
-        Name → array (run, …) of every variable in `dataset.schema`, runs in the order of `plan.indices`.
+        Name → array (run, …) of every variable in `dataset.schema`, runs in the order of `plan.indices`; and which code
+        trained them.
     """
     group, varying = plan.group(chunk.box), plan.varying(chunk.box)
     reduce = plan.reduce
     levels = None if reduce.levels == "none" else chunk_levels(group, reduce.levels, varying, chunk.runs)
     if plan.path == "serial" or group.optimizer.rule == "flow":
         recipes = [plan.recipe(index) for index in plan.indices(chunk.box)]
-        return train_serial(recipes, levels, reduce.samples, reduce.curve)
-    from ..engines.batch.train_batch import train_batch
+        return train_serial(recipes, levels, reduce.samples, reduce.curve), "serial"
+    from ..engines.batch.train_batch import train_batch_by
 
     # chunks at the edge of the grid are filled up with their last run, so that one program serves all
     rows = np.minimum(np.arange(math.prod(plan.box_shape)), chunk.runs - 1)
     varying = varying or {"seed": np.array([group.seed])}  # all axes are static: a batch of one
     varying = {name: column[rows] for name, column in varying.items()}
     heights = None if levels is None else levels[rows]
-    arrays = train_batch(group, varying, levels=heights, samples=reduce.samples, curve=reduce.curve, path=plan.path)
-    return {name: values[: chunk.runs] for name, values in arrays.items()}
+    kept = {"levels": heights, "samples": reduce.samples, "curve": reduce.curve}
+    arrays, how = train_batch_by(group, varying, path=plan.path, **kept)
+    return {name: values[: chunk.runs] for name, values in arrays.items()}, how.name
 
 
 def chunk_levels(recipe: Recipe, theory: str, varying: dict[str, np.ndarray], count: int) -> np.ndarray:

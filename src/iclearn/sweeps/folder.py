@@ -43,6 +43,7 @@ class Entry:
         seconds: how long it took.
         finished: when it was finished, as `time.time` counts.
         owner: the process that computed it, in words.
+        path: which code trained its runs (empty in folders written before this was kept).
     """
 
     chunk: str
@@ -51,6 +52,7 @@ class Entry:
     seconds: float
     finished: float
     owner: str
+    path: str = ""
 
 
 class SweepFolder:
@@ -130,20 +132,21 @@ class SweepFolder:
     def _ledger(self, chunk: str) -> Path:
         return self.root / "ledger" / f"{chunk}.json"
 
-    def write(self, chunk: Chunk, arrays: dict[str, np.ndarray], seconds: float) -> Entry:
+    def write(self, chunk: Chunk, arrays: dict[str, np.ndarray], seconds: float, path: str = "") -> Entry:
         """Store a chunk's numbers and then enter it in the ledger.
 
         Args:
             chunk: which one.
             arrays: name → array (run, …) of every variable in `dataset.schema`.
             seconds: how long they took to compute.
+            path: which code trained the runs.
         """
         shape = tuple(end - first for first, end in chunk.box)
         blocks = {name: _fitted(arrays[name], v, shape) for name, v in schema(self.plan).items()}
         for name, stored in self._arrays("r+").items():
             stored[_region(chunk)] = blocks[name]
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        entry = Entry(chunk.id, chunk.runs, _digest(blocks), seconds, time.time(), owner)
+        entry = Entry(chunk.id, chunk.runs, _digest(blocks), seconds, time.time(), owner, path)
         write_text(self._ledger(chunk.id), json.dumps(vars(entry)) + "\n")
         return entry
 

@@ -26,7 +26,7 @@ from .axes import Axis, is_traceable, read_axes
 FORMAT = 2
 # How format 1, before the American spellings, calls the ways to train a batch.
 _FORMER_PATHS = {"plain": "vmap", "written": "unrolled", "fused": "pallas", "alone": "serial"}
-ComputePath = Literal["auto", "vmap", "unrolled", "pallas", "serial"]
+ComputePath = Literal["auto", "vmap", "unrolled", "pallas", "compiled", "serial"]
 NAME = re.compile(r"\w[\w .-]{0,99}")  # it becomes part of a folder's name
 Box = tuple[tuple[int, int], ...]  # first point and end along every axis
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from ..core import interrupts
 from ..core.errors import IclearnError
+from ..engines.compiled.switch import THREADS, thread_count
 from .compute import compute
 from .folder import SweepFolder
 from .leases import heartbeat
@@ -64,8 +65,8 @@ def run_chunk(root: str, chunk_id: str, retries: int = RETRIES) -> Outcome:
     try:
         with heartbeat(claim), interrupts.finishing():
             begin = time.perf_counter()
-            arrays = compute(folder.plan, chunk)
-            folder.write(chunk, arrays, time.perf_counter() - begin)
+            arrays, path = compute(folder.plan, chunk)
+            folder.write(chunk, arrays, time.perf_counter() - begin, path)
     except Exception as error:
         summary = " ".join(f"{type(error).__name__}: {error}".split())
         folder.note_failure(chunk_id, claim.generation, f"{traceback.format_exc()}\n{summary}")
@@ -130,6 +131,7 @@ def processes(count: int) -> Runner:
         waiting, deaths, attempts = list(ids), 0, -1
         options = [str(folder.root), str(retries), str(os.getpid())]
         command = [sys.executable, "-m", "iclearn.sweeps.worker", *options]
+        environment = {THREADS: str(max(1, thread_count() // count)), **os.environ}  # cores are shared out
         with tempfile.TemporaryFile("w+") as output, _ended() as workers, interrupts.finishing():
             while waiting:
                 before = folder.claims.attempts()
@@ -151,7 +153,10 @@ def processes(count: int) -> Runner:
                     last = (output.read().strip().splitlines() or ["they said nothing"])[-1]
                     raise IclearnError(f"worker processes die as soon as they are started: {last}")
                 while len(workers) < min(count, len(waiting)):
-                    workers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output))
+                    started = subprocess.Popen(
+                        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                    )
+                    workers.append(started)
                 if interrupts.requested():  # workers finish their chunks
                     _wait_for(workers)
                     interrupts.check("interrupted; the chunks at work were finished and are stored")

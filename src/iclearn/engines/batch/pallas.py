@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .unrolled import Unrolled, unrolled_step
+from .rows import Unrolled
+from .unrolled import unrolled_step
 
 BLOCK = 128  # runs of a program: one per thread
 

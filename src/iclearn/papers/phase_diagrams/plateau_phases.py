@@ -49,7 +49,7 @@ GRIDS = {
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.5, 1.5, 3]}},
     },
     "medium": {
-        "init": {"field": "init.scale", "values": {"logspace": [0.03, 0.4, 10]}},
+        "init": {"field": "init.scale", "values": {"logspace": [0.005, 0.32, 10]}},
         "decay": {"field": "task.covariance.parameters", "values": {"linspace": [0.4, 1.6, 7]}},
     },
     "full": {
@@ -58,8 +58,8 @@ GRIDS = {
     },
 }
 SEEDS = {"small": 16, "medium": 358, "full": 700}
-STEPS = {"small": 40_001, "medium": 12_001, "full": 60_001}
-SAMPLES = {"small": 1600, "medium": 600, "full": 1500}
+STEPS = {"small": 40_001, "medium": 60_001, "full": 60_001}
+SAMPLES = {"small": 1600, "medium": 1500, "full": 1500}
 PREDICTED = {"small": 16, "medium": 60, "full": 24}  # seeds of every point that the theory is asked for
 
 
@@ -207,7 +207,7 @@ model: separate attention, reduced, H={HEADS}, rank 1..4; k, q ~ N(0, init²/(5R
 stay at level m: from drop to drop (loss half way between levels), in units τ/(N λ²_(m+1)); long: more than a new pair could need
 theory: drop_sequences from the same initial weights ({PREDICTED[options.preset]} seeds a cell), read in the same way
 orange: theory's share, averaged over neighboring points, is one half; grey: fewer than half of the runs finished""",
-        cost={"small": "3 minutes on 2 cores", "medium": "three quarters of an hour on 2 cores with --path written", "full": "under 3 minutes on an H200, most of it compiling and theory"}[options.preset],
+        cost={"small": "3 minutes on 2 cores", "medium": "a few minutes on 2 cores with Numba (the extra fast), hours without", "full": "under 3 minutes on an H200, most of it compiling and theory"}[options.preset],
         example=crossings_at_multiples,
         choices=CHOICES,
     )  # fmt: skip
