@@ -5,7 +5,7 @@ import { served } from "iclearn/link";
 const GROUPS = {
   model: "Model", task: "Task", training: "Training", python: "With Python",
 };
-const nice = (value) => (Math.abs(value) >= 1e-3 || value === 0 ? String(Number(value.toPrecision(4))) : value.toExponential(2).replace(".00e", "e"));
+const nice = (value) => (Number.isInteger(value) ? String(value) : Math.abs(value) >= 1e-3 || value === 0 ? String(Number(value.toPrecision(4))) : value.toExponential(2).replace(".00e", "e"));
 
 function position(rule, value) {
   if (rule.scale !== "log") return value;
@@ -115,7 +115,7 @@ export class Controls {
       const [range, number] = host.children[d].querySelectorAll("input");
       range.value = (1000 * Math.log(value / rule.min)) / Math.log(rule.max / rule.min);
       range.setAttribute("aria-valuetext", nice(value));
-      if (document.activeElement !== number) number.value = nice(value);
+      if (document.activeElement !== number) number.value = values.length > 5 ? Number(value.toPrecision(2)) : nice(value);
     });
   }
 

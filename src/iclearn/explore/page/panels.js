@@ -51,8 +51,8 @@ class LinePanel {
       ...this.size(),
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       legend: { show: false },
-      padding: [10, 44, 0, 0],
-      scales: { x: { time: false, distr: log ? 3 : 1 }, y: { range: (u, low, high) => this.range ?? padded(low, high) } },
+      padding: [10, this.label === "loss" ? 44 : 12, 0, 0],
+      scales: { x: { time: false, distr: log ? 3 : 1, range: (u, low, high) => [low, high] }, y: { range: (u, low, high) => this.range ?? padded(low, high) } },
       axes: [
         { ...axis, size: 32, values: whole, space: 60 },
         { ...axis, size: 46 },
@@ -63,7 +63,7 @@ class LinePanel {
           label: s.label, stroke: s.color, width: s.width ?? 2, dash: s.dash, points: { show: false }, spanGaps: false,
         })),
       ],
-      hooks: { drawClear: [(u) => this.extras.below?.(u)], draw: [(u) => this.extras.above?.(u)] },
+      hooks: { drawClear: [(u) => this.extras.below?.(u)], draw: [() => this.mark(this.step)] },
     };
   }
 
@@ -97,7 +97,7 @@ function padded(low, high) {
   return [low - room, high + room];
 }
 
-/** Dotted lines at the levels with their names, and bands where the loss stays. */
+/** Dotted lines at the levels with their names, and bars at the bottom while the loss is on a plateau. */
 function levelLines(levels, names, bands, shift) {
   return (u) => {
     const { ctx, bbox } = u;
@@ -106,8 +106,9 @@ function levelLines(levels, names, bands, shift) {
     for (const band of bands) {
       const left = Math.max(bbox.left, u.valToPos(band.start + shift, "x", true));
       const right = Math.min(bbox.left + bbox.width, u.valToPos(band.end + shift, "x", true));
+      const thick = 7 * devicePixelRatio;
       ctx.fillStyle = css("--band");
-      ctx.fillRect(left, bbox.top, Math.max(0, right - left), bbox.height);
+      ctx.fillRect(left, bbox.top + bbox.height - thick, Math.max(0, right - left), thick);
     }
     ctx.strokeStyle = css("--level");
     ctx.fillStyle = css("--soft");

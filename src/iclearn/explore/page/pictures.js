@@ -46,7 +46,8 @@ export function drawHeads(host, setting, weights, top, note) {
         `<table aria-hidden="true"><tr><th></th>${header}</tr>${rows}</table></figure>`,
     );
   }
-  const markup = (note ? `<p class="sub">${note}</p>` : "") + `<div class="heads">${tables.join("")}</div>`;
+  const dense = heads * rank * (merged ? dim : 2) * dim > 200 ? " dense" : "";
+  const markup = (note ? `<p class="sub">${note}</p>` : "") + `<div class="heads${dense}">${tables.join("")}</div>`;
   host.innerHTML = markup;
 }
 
@@ -54,7 +55,7 @@ export function drawHeads(host, setting, weights, top, note) {
 export function drawLandscape(host, scene) {
   const { heights, gained } = scene.theory.levels;
   const dim = gained.length;
-  const [width, height, left, bottom, right, top] = [360, 240, 44, 30, 12, 10];
+  const [width, height, left, bottom, right, top] = [320, 250, 34, 34, 10, 10];
   host.replaceChildren();
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, host);
   const most = heights[0] * 1.05;
@@ -166,7 +167,7 @@ export class PromptPicture {
     const dim = this.values.length;
     const guess = this.answer();
     this.host.replaceChildren();
-    const svg = shape("svg", { viewBox: "0 0 360 240", role: "img", "aria-label": this.words(guess) }, this.host);
+    const svg = shape("svg", { viewBox: "0 0 320 250", role: "img", "aria-label": this.words(guess) }, this.host);
     this.svg = svg;
     if (dim === 1) this.drawLine(svg, guess);
     else if (dim === 2) this.drawPlane(svg, guess);
@@ -187,7 +188,7 @@ export class PromptPicture {
       const svg = this.svg;
       const frame = svg.getBoundingClientRect();
       const go = (event) => {
-        move(((event.clientX - frame.left) * 360) / frame.width, ((event.clientY - frame.top) * 240) / frame.height);
+        move(((event.clientX - frame.left) * 320) / frame.width, ((event.clientY - frame.top) * 250) / frame.height);
         this.draw();
       };
       const stop = () => {
@@ -202,64 +203,64 @@ export class PromptPicture {
   drawLine(svg, guess) {
     const reach = 3 * Math.sqrt(this.values[0]);
     const high = Math.max(1, Math.abs(this.task[0])) * reach;
-    const x = (value) => 180 + (170 * value) / reach;
-    const y = (value) => 120 - (110 * value) / high;
-    shape("line", { x1: 10, x2: 350, y1: 120, y2: 120, class: "grid" }, svg);
-    shape("line", { x1: 180, x2: 180, y1: 10, y2: 230, class: "grid" }, svg);
+    const x = (value) => 160 + (150 * value) / reach;
+    const y = (value) => 130 - (112 * value) / high;
+    shape("line", { x1: 8, x2: 312, y1: 130, y2: 130, class: "grid" }, svg);
+    shape("line", { x1: 160, x2: 160, y1: 14, y2: 244, class: "grid" }, svg);
     const line = (slope, kind) => shape("line", { x1: x(-reach), y1: y(-slope * reach), x2: x(reach), y2: y(slope * reach), class: kind }, svg);
     line(this.task[0], "truth");
     line(guess[0], "model");
     this.inputs().forEach(([value], n) => {
       const dot = shape("circle", { cx: x(value), cy: y(value * this.task[0] + this.offset[n]), r: 4.5, class: "point" }, svg);
       this.drag(dot, (px, py) => {
-        const moved = ((px - 180) * reach) / 170;
+        const moved = ((px - 160) * reach) / 150;
         this.unit[n][0] = moved / Math.sqrt(this.values[0]);
-        this.offset[n] = ((120 - py) * high) / 110 - moved * this.task[0];
+        this.offset[n] = ((130 - py) * high) / 112 - moved * this.task[0];
       });
     });
-    shape("text", { x: 14, y: 22, class: "label truth-text" }, svg, `true slope ${this.task[0].toFixed(2)}`);
-    shape("text", { x: 14, y: 40, class: "label model-text" }, svg, `model's slope ${guess[0].toFixed(2)}`);
+    shape("text", { x: 8, y: 13, class: "label truth-text" }, svg, `true slope ${this.task[0].toFixed(2)}`);
+    shape("text", { x: 8, y: 29, class: "label model-text" }, svg, `model's slope ${guess[0].toFixed(2)}`);
   }
 
   drawPlane(svg, guess) {
     const reach = 3.2 * Math.sqrt(this.values[0]);
     const unit = 115 / reach;
     const far = 115 / Math.max(1.5, Math.hypot(...this.task) * 1.25);
-    const place = (v, scale) => [180 + v[0] * scale, 120 - v[1] * scale];
-    shape("line", { x1: 20, x2: 340, y1: 120, y2: 120, class: "grid" }, svg);
-    shape("line", { x1: 180, x2: 180, y1: 5, y2: 235, class: "grid" }, svg);
+    const place = (v, scale) => [160 + v[0] * scale, 134 - v[1] * scale];
+    shape("line", { x1: 10, x2: 310, y1: 134, y2: 134, class: "grid" }, svg);
+    shape("line", { x1: 160, x2: 160, y1: 20, y2: 248, class: "grid" }, svg);
     this.inputs().forEach((value, n) => {
       const label = value[0] * this.task[0] + value[1] * this.task[1];
       const [cx, cy] = place(value, unit);
       const dot = shape("circle", { cx, cy, r: 5, class: "point", style: `fill:${diverging(label / (1.5 * Math.hypot(...this.task)))}` }, svg);
       this.drag(dot, (px, py) => {
-        this.unit[n] = [(px - 180) / unit / Math.sqrt(this.values[0]), (120 - py) / unit / Math.sqrt(this.values[1])];
+        this.unit[n] = [(px - 160) / unit / Math.sqrt(this.values[0]), (134 - py) / unit / Math.sqrt(this.values[1])];
       });
     });
     const arrow = (vector, kind) => {
       const [x2, y2] = place(vector, far);
-      shape("line", { x1: 180, y1: 120, x2, y2, class: kind }, svg);
+      shape("line", { x1: 160, y1: 134, x2, y2, class: kind }, svg);
       return shape("circle", { cx: x2, cy: y2, r: kind === "truth" ? 7 : 5, class: `${kind}-tip` }, svg);
     };
     const tip = arrow(this.task, "truth");
     this.drag(tip, (px, py) => {
-      this.task = [(px - 180) / far, (120 - py) / far];
+      this.task = [(px - 160) / far, (134 - py) / far];
     });
     arrow(guess, "model");
-    shape("text", { x: 14, y: 22, class: "label truth-text" }, svg, "task vector w (drag)");
-    shape("text", { x: 14, y: 40, class: "label model-text" }, svg, "what the model reads off the context");
+    shape("text", { x: 8, y: 13, class: "label truth-text" }, svg, "task vector w (drag)");
+    shape("text", { x: 8, y: 29, class: "label model-text" }, svg, "what the model reads off the context");
   }
 
   drawBars(svg, guess) {
     const dim = this.values.length;
     const high = Math.max(1.2, ...this.task.map(Math.abs), ...guess.map((g) => Math.min(4, Math.abs(g)))) * 1.08;
-    const y = (value) => 118 - (88 * Math.max(-high, Math.min(high, value))) / high;
-    const width = 320 / dim;
-    shape("line", { x1: 20, x2: 345, y1: 118, y2: 118, class: "grid" }, svg);
+    const y = (value) => 132 - (96 * Math.max(-high, Math.min(high, value))) / high;
+    const width = 304 / dim;
+    shape("line", { x1: 8, x2: 312, y1: 132, y2: 132, class: "grid" }, svg);
     for (let d = 0; d < dim; d++) {
-      const left = 25 + d * width;
+      const left = 8 + d * width;
       const bar = (value, offset, kind) => {
-        const box = { x: left + offset, width: width * 0.36, y: Math.min(y(value), 118), height: Math.max(1, Math.abs(y(value) - 118)), class: kind };
+        const box = { x: left + offset, width: width * 0.36, y: Math.min(y(value), 132), height: Math.max(1, Math.abs(y(value) - 132)), class: kind };
         return shape("rect", box, svg);
       };
       const truth = bar(this.task[d], width * 0.06, "truth-bar");
@@ -267,12 +268,12 @@ export class PromptPicture {
       const grip = shape("circle", { cx: left + width * 0.24, cy: y(this.task[d]), r: 6, class: "truth-tip" }, svg);
       for (const handle of [truth, grip]) {
         this.drag(handle, (px, py) => {
-          this.task[d] = ((118 - py) * high) / 88;
+          this.task[d] = ((132 - py) * high) / 96;
         });
       }
-      shape("text", { x: left + width * 0.42, y: 228, class: "tick", "text-anchor": "middle" }, svg, `e${sub(d + 1)}`);
+      shape("text", { x: left + width * 0.42, y: 246, class: "tick", "text-anchor": "middle" }, svg, `e${sub(d + 1)}`);
     }
-    shape("text", { x: 14, y: 14, class: "label truth-text" }, svg, "task vector w (drag)");
-    shape("text", { x: 190, y: 14, class: "label model-text" }, svg, "read off the context");
+    shape("text", { x: 8, y: 13, class: "label truth-text" }, svg, "task vector w (drag)");
+    shape("text", { x: 165, y: 13, class: "label model-text" }, svg, "read off the context");
   }
 }
