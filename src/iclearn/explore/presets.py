@@ -50,7 +50,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset("fig1b", "Figure 1, white inputs", "With equal eigenvalues the drop of merged attention has a closed form, equation (10).", _merged(eigenvalues=(0.25,) * 4, steps=3001), figure="fig1b"),
     Preset("fig3b", "Figure 3b: value weights", "Each head's value weight follows the scalar equation (21), here from smaller keys and queries.", Setting(scheme="per_head", steps=40_001), figure="fig3b", log=True),
     Preset("fig3c", "Figure 3c: one head, one eigenvector", "From weights so small that heads hardly disturb each other: look at keys and queries.", Setting(init=3e-3, steps=40_001), figure="fig3c", log=True),
-    Preset("fig3d", "Figure 3d: principal components in context", "On the plateau L(M_m) the model computes principal component regression with m components.", Setting(), figure="fig3d"),
+    Preset("fig3d", "Figure 3d: principal components in context", "On the plateau L(M_m) the model computes principal component regression with m components.", Setting(steps=20_001), figure="fig3d"),
     Preset("fig4r1", "Figure 4: rank 1", "D = 8, nine heads of rank 1: every eigenvector needs a new head.", _ranked(1), figure="fig4", log=True),
     Preset("fig4r2", "Figure 4: rank 2", "A head of rank 2 learns a second eigenvector soon after its first: every other plateau is brief.", _ranked(2), figure="fig4", log=True),
     Preset("fig4r4", "Figure 4: rank 4", "Rank 4: long plateaus only where a new head must grow, at m = 0 and 4.", _ranked(4), figure="fig4", log=True),

@@ -31,7 +31,7 @@ from ..store.runs import Store
 from .paper import WHOSE, details, register_lines, seeds_text, short, verdict_mark
 
 LARGEST = 20 * 2**20  # bytes of a report that can still be sent around
-CURVES, POINTS = 12, 260  # loss curves of a figure, and points of each
+CURVES, POINTS = 12, 300  # loss curves of a figure, and points of each
 _PARTS = Path(__file__).parent / "whole_page"
 
 
@@ -108,7 +108,7 @@ def _headline(verdicts: Sequence[dict[str, Any]]) -> str:
         done = rows.count("reproduced")
         others = sorted({word for word in rows if word != "reproduced"})
         rest = ", ".join(f"{rows.count(word)} {word}" for word in others) or "all of them"
-        whose = {"paper": "said by the papers", "theory": "following from their theory"}.get(source, name)
+        whose = {"paper": "said by the papers", "theory": "that follow from their theory", "ours": "of our own", "design": "about our design"}.get(source, name)
         tiles.append(
             f'<div class="tile"><strong>{done}<span> of {len(rows)}</span></strong>'
             f"<p>claims {html.escape(whose)} reproduced</p><p class='note'>{html.escape(rest)}</p></div>"
@@ -213,7 +213,7 @@ def _curves(one: Reproduced, recipes: Sequence[dict[str, Any]]) -> Iterator[dict
         if trace is None:
             continue
         loss = trace.loss.values.astype(float)
-        steps = _thin(len(loss))
+        steps = _thin(loss)
         digits = [float(f"{value:.5g}") if np.isfinite(value) else None for value in loss[steps]]
         yield {"label": f"{recipe.model.describe()}, seed {recipe.seed}", "steps": steps.tolist(), "loss": digits}
 
@@ -228,11 +228,13 @@ def _spread(recipes: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any
     return turns[:count]
 
 
-def _thin(length: int) -> np.ndarray:
-    """Steps at which a curve is kept: evenly spaced ones, and as many in the logarithm of time."""
-    even = np.linspace(0, length - 1, POINTS // 2)
-    log = np.geomspace(1, length, POINTS // 2) - 1
-    return np.unique(np.concatenate([even, log]).round().astype(int))
+def _thin(loss: np.ndarray) -> np.ndarray:
+    """Steps at which a curve is kept: a third evenly spaced in time, in its logarithm, and along the way of the loss."""
+    third, steps = POINTS // 3, np.arange(len(loss))
+    even, log = np.linspace(0, len(loss) - 1, third), np.geomspace(1, len(loss), third) - 1
+    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(np.nan_to_num(loss))))])
+    moving = np.interp(np.linspace(0, way[-1], third), way, steps)
+    return np.unique(np.concatenate([even, log, moving]).round().astype(int))
 
 
 def _claims(rows: Sequence[dict[str, Any]]) -> str:

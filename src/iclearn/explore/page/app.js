@@ -69,7 +69,8 @@ function drawTime() {
   });
   placeHere(progress, loss);
   prompt.update(setting, form.values, form.gain, matrix);
-  $("explain").textContent = explain(step, loss, scene);
+  const whose = trainedInPage(state.setting) ? "" : "Of linear attention with infinitely many prompts: ";
+  $("explain").textContent = whose + explain(step, loss, scene);
 }
 
 function headWords(setting, weights) {

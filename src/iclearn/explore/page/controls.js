@@ -15,7 +15,12 @@ function position(rule, value) {
 function valueAt(rule, place) {
   if (rule.scale !== "log") return Number(place);
   const value = rule.min * (rule.max / rule.min) ** (place / 1000);
-  return rule.step >= 1 ? Math.round(value) : Number(value.toPrecision(2));
+  return rule.step >= 1 ? Math.round(value) : Number(value.toPrecision(3));
+}
+
+/** The eigenvalue that a slider stands at; they are spaced logarithmically. */
+function eigenvalueAt(rule, range) {
+  return Number((rule.min * (rule.max / rule.min) ** (range.value / 1000)).toPrecision(3));
 }
 
 /** All controls; `onChange(name, value, final)` is called while one moves and, with `final`, when it rests. */
@@ -78,7 +83,7 @@ export class Controls {
     });
     this.fields.set(rule.name, (value) => {
       number.value = nice(value);
-      range.value = position(rule, value);
+      if (valueAt(rule, Number(range.value)) !== value) range.value = position(rule, value); // else it stays where it is
       range.setAttribute("aria-valuetext", nice(value));
     });
   }
@@ -103,7 +108,7 @@ export class Controls {
               this.show(this.setting);
             } else this.onChange("eigenvalues", final ? next.sort((a, b) => b - a) : next, final);
           };
-          const slid = () => Number((rule.min * (rule.max / rule.min) ** (range.value / 1000)).toPrecision(2));
+          const slid = () => eigenvalueAt(rule, range);
           range.addEventListener("input", () => send(slid(), false));
           range.addEventListener("change", () => send(slid(), true));
           number.addEventListener("change", () => send(number.value === "" ? NaN : Number(number.value), true));
@@ -113,7 +118,7 @@ export class Controls {
     }
     values.forEach((value, d) => {
       const [range, number] = host.children[d].querySelectorAll("input");
-      range.value = (1000 * Math.log(value / rule.min)) / Math.log(rule.max / rule.min);
+      if (eigenvalueAt(rule, range) !== value) range.value = (1000 * Math.log(value / rule.min)) / Math.log(rule.max / rule.min);
       range.setAttribute("aria-valuetext", nice(value));
       if (document.activeElement !== number) number.value = values.length > 5 ? Number(value.toPrecision(2)) : nice(value);
     });

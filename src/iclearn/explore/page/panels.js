@@ -215,7 +215,7 @@ export function interpolated(known, values, steps) {
 /** What each panel's colors mean, as HTML. */
 export function legends(scene, other) {
   const item = (shade, text, dashed = "") => `<span class="key"><i class="${dashed}" style="--k:${shade}"></i>${text}</span>`;
-  const loss = [item("var(--ink)", "training"), item("var(--accent)", "theory", "dashed")];
+  const loss = [item("var(--ink)", scene.python?.losses ? "linear attention, P = ∞" : "training"), item("var(--accent)", "theory", "dashed")];
   if (scene.python?.losses) loss.push(item("var(--python)", "trained by Python"));
   if (other) loss.push(item("var(--ghost)", "compared with"));
   loss.push('<span class="key"><i class="patch"></i>plateau</span>');

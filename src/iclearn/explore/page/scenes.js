@@ -30,14 +30,20 @@ export function sceneOf(setting, result, start) {
 }
 
 let worker = null;
+let broken = ""; // why there is no worker
 let requests = 0;
 const waiting = new Map();
 
 function workerOf() {
   if (worker) return worker;
   const text = (selector) => document.querySelector(selector).textContent;
-  const source = ["engine"].map((name) => text(`script[data-module=${name}]`)).join("\n") + text("#worker");
-  worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })), { type: "module" });
+  const source = text("script[data-module=engine]").replace(/^export /gm, "") + text("#worker"); // no module: see file://
+  worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  worker.onerror = (event) => {
+    broken = event.message || "the worker could not be started";
+    for (const done of waiting.values()) done({ error: broken });
+    waiting.clear();
+  };
   worker.onmessage = ({ data }) => {
     waiting.get(data.id)?.(data);
     waiting.delete(data.id);
@@ -51,11 +57,10 @@ function inWorker(setting, normals) {
     drop({ stale: true });
     waiting.delete(older);
   }
-  return new Promise((resolve, reject) => {
+  if (broken) return Promise.resolve({ error: broken });
+  return new Promise((resolve) => {
     waiting.set(id, resolve);
-    const { value, key, query, rotation } = normals;
-    workerOf().onerror = (event) => reject(new Error(event.message || "the worker could not be started"));
-    workerOf().postMessage({ id, setting, normals: { value, key, query, rotation } });
+    workerOf().postMessage({ id, setting, normals });
   });
 }
 
@@ -104,14 +109,9 @@ export async function sceneLater(setting, current) {
   const normals = await fetchNormals(setting.seed);
   if (!current()) return null;
   const start = initialWeights(own, normals);
-  let result;
-  try {
-    const answer = await inWorker(own, normals);
-    if (answer.stale) return null;
-    if (answer.error) throw new Error(answer.error);
-    result = answer.result;
-  } catch {
-    result = await inParts(own, start, current);
-  }
+  const answer = await inWorker(own, normals);
+  if (answer.stale) return null;
+  document.body.dataset.worker = answer.error ?? "";
+  const result = answer.error ? await inParts(own, start, current) : answer.result;
   return result && current() ? sceneOf(own, result, start) : null;
 }

@@ -1,5 +1,5 @@
 /**
- * Appended to engine.js and theory.js, this is the whole of the worker that trains what is too large for the page's own
+ * Appended to engine.js (without its `export` words), this is the whole of the worker that trains what is too large for the page's own
  * thread. It trains in parts and gives up as soon as a newer request has come.
  */
 let newest = 0;
