@@ -95,7 +95,8 @@ def test_the_pages_theory_is_iclearns(tab, setting):
           const steps = sampleSteps(setting.steps);
           const found = theoryOf(setting, start, sizesOf(setting), sortedSpectrum(setting), gainOf(setting), steps);
           const drops = found.drops.map((d) => [d.component, d.head, d.newHead, d.time, d.sign]);
-          return { steps: Array.from(steps), loss: Array.from(found.loss), drops, levels: Array.from(found.levels.heights),
+          const levels = Array.from(found.levels.heights);
+          return { steps: Array.from(steps), loss: Array.from(found.loss), drops, levels,
                    values: found.values.map((row) => row.at(-1)) };
         }""",
         vars(setting),

@@ -1,7 +1,7 @@
 """The explorer's page as one self-contained HTML file, made from the readable sources in ``page/``.
 
-The modules are put into the page as they are, each in a block that the browser does not run; a few lines at the end make
-an import map of them, so that `import … from "iclearn/engine"` works from a server and from ``file://`` alike.
+The modules are put into the page as they are, each in a block that the browser does not run; a few lines at the end
+make an import map of them, so that `import … from "iclearn/engine"` works from a server and from ``file://`` alike.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def seed_normals(seed: int) -> dict[str, np.ndarray]:
         seed: of the recipe.
 
     Returns:
-        ``value``, ``key`` and ``query`` of the ``init`` stream (`models.initialize` scales them), and ``rotation`` of the
-        ``covariance`` stream, whose QR decomposition turns the eigenvectors.
+        ``value``, ``key`` and ``query`` of the ``init`` stream (`models.initialize` scales them), and ``rotation`` of
+        the ``covariance`` stream, whose QR decomposition turns the eigenvectors.
 
     >>> {name: row.size for name, row in seed_normals(0).items()}
     {'value': 81, 'key': 648, 'query': 576, 'rotation': 64}
@@ -69,7 +69,9 @@ def page_html(*, server: dict[str, Any] | None = None) -> str:
         **page_facts(), "version": __version__, "normals": normals, "presets": [p.to_dict() for p in PRESETS],
         "server": server,
     }  # fmt: skip
-    blocks = [f'<script type="text/plain" data-module="{name}">\n{_inert(_read(f"{name}.js"))}</script>' for name in MODULES]
+    blocks = [
+        f'<script type="text/plain" data-module="{name}">\n{_inert(_read(f"{name}.js"))}</script>' for name in MODULES
+    ]
     blocks.append(f'<script type="text/plain" id="worker">\n{_inert(_read("worker.js"))}</script>')
     parts = {
         "/*STYLE*/": f"{_read('vendor/uPlot.min.css')}\n{_read('style.css')}",

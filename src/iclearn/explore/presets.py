@@ -37,7 +37,9 @@ class Preset:
 
 
 def _merged(**changes: Any) -> Setting:
-    return Setting(**{"family": "merged", "heads": 8, "init": 1e-6, "scheme": "per_head", "lr": 1e-3, "steps": 6001, **changes})
+    return Setting(
+        **{"family": "merged", "heads": 8, "init": 1e-6, "scheme": "per_head", "lr": 1e-3, "steps": 6001, **changes}
+    )
 
 
 def _ranked(rank: int, **changes: Any) -> Setting:

@@ -51,8 +51,8 @@ def run_for_page(setting: Setting) -> dict[str, Any]:
         ``levels``; how the run ended (``sentence``), by which ``engine`` and in how many ``seconds``.
 
     >>> answer = run_for_page(Setting(eigenvalues=(0.6, 0.4), heads=2, steps=50))
-    >>> answer["engine"], answer["sentence"]
-    ('population', 'finished')
+    >>> answer["engine"], len(answer["levels"])
+    ('population', 3)
     """
     recipe = setting.recipe()
     begin = time.perf_counter()

@@ -46,7 +46,14 @@ class Access:
         return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
 
-class _Guarded(tornado.web.RequestHandler):
+class _Quiet(tornado.web.RequestHandler):
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Nothing of a request that is refused is logged: its address may hold the token."""
+        if not isinstance(value, tornado.web.HTTPError):
+            super().log_exception(typ, value, tb)
+
+
+class _Guarded(_Quiet):
     def initialize(self, access: Access, page: str) -> None:
         self.access, self.page = access, page
 
@@ -82,8 +89,8 @@ class PageHandler(_Guarded):
         self.finish(f"{status_code}: {getattr(error, 'log_message', None) or self._reason}\n")
 
 
-class Socket(tornado.websocket.WebSocketHandler):
-    """``/socket``: one tab. Requests are answered one after the other; a newer run makes an older one that waits stale."""
+class Socket(_Quiet, tornado.websocket.WebSocketHandler):
+    """``/socket``: one tab. Requests are answered in turn; a newer run makes an older one that waits stale."""
 
     def initialize(self, access: Access, pool: ThreadPoolExecutor) -> None:
         self.access, self.pool, self.newest = access, pool, 0

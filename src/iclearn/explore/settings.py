@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from ..core.checks import check_choice, check_int, require
-from ..core.errors import IclearnError
 from ..core.recipe import Init, Optimizer, Recipe, Record, Rule, Scheme
 from ..models.attention import Attention
 from ..models.features import Normalize
@@ -112,17 +111,17 @@ class Setting:
         Returns:
             The setting, checked.
         """
-        defaults, found = asdict(Setting()), {}
+        defaults: dict[str, Any] = asdict(Setting())
+        found: dict[str, Any] = {}
         for name, value in table.items():
-            if name not in defaults:
-                raise IclearnError(f"the explorer has no setting {name!r}")
+            require(name in defaults, f"the explorer has no setting {name!r}")
             kind = type(defaults[name])
-            good = isinstance(value, int | float) and not isinstance(value, bool) if kind in (int, float) else True
-            if name == "eigenvalues":
-                good = isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value)
-            elif kind in (str, bool):
-                good = isinstance(value, kind)
-            require(good and (kind is not int or float(value).is_integer()), f"{name} cannot be {value!r}")
+            good = isinstance(value, kind)
+            if kind in (int, float):
+                good = _number(value) and (kind is float or float(value).is_integer())
+            elif kind is tuple:
+                good = isinstance(value, list | tuple) and all(map(_number, value))
+            require(good, f"{name} cannot be {value!r}")
             found[name] = kind(value)
         return Setting(**found)
 
@@ -157,7 +156,10 @@ class Setting:
         )  # fmt: skip
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def page_facts() -> dict[str, Any]:
     """What the page has to know of settings: defaults, controls with their limits, and allowed choices."""
-    assert set(get_args(Scheme)) >= {"entries", "per_head", "stacked"}
     return {"defaults": asdict(Setting()), "controls": list(CONTROLS)}

@@ -48,7 +48,9 @@ class Reproduced:
     def read(folder: Path) -> Reproduced:
         """A folder; one that holds no reproduction is refused."""
         if not (folder / "card.json").is_file() or not (folder / "verdicts.json").is_file():
-            raise IclearnError(f"{folder} holds no reproduction (card.json, verdicts.json): run `iclearn reproduce` first")
+            raise IclearnError(
+                f"{folder} holds no reproduction (card.json, verdicts.json): run `iclearn reproduce` first"
+            )
         card = read_json(folder / "card.json", {})
         name = card.get("paper", folder.name)
         paper = load_paper(name) if name in PAPERS.names() else None
@@ -90,7 +92,9 @@ def write_whole_report(folders: Sequence[str | Path], path: str | Path) -> Path:
     for mark, text in parts.items():
         page = page.replace(mark, text)
     if len(page.encode()) > LARGEST:
-        raise IclearnError(f"the report would have {len(page) / 2**20:.0f} MB, more than 20: report fewer papers at a time")
+        raise IclearnError(
+            f"the report would have {len(page) / 2**20:.0f} MB, more than 20: report fewer papers at a time"
+        )
     return write_text(Path(path), page)
 
 
@@ -108,7 +112,12 @@ def _headline(verdicts: Sequence[dict[str, Any]]) -> str:
         done = rows.count("reproduced")
         others = sorted({word for word in rows if word != "reproduced"})
         rest = ", ".join(f"{rows.count(word)} {word}" for word in others) or "all of them"
-        whose = {"paper": "said by the papers", "theory": "that follow from their theory", "ours": "of our own", "design": "about our design"}.get(source, name)
+        whose = {
+            "paper": "said by the papers",
+            "theory": "that follow from their theory",
+            "ours": "of our own",
+            "design": "about our design",
+        }.get(source, name)
         tiles.append(
             f'<div class="tile"><strong>{done}<span> of {len(rows)}</span></strong>'
             f"<p>claims {html.escape(whose)} reproduced</p><p class='note'>{html.escape(rest)}</p></div>"
@@ -119,14 +128,15 @@ def _headline(verdicts: Sequence[dict[str, Any]]) -> str:
 def _filters(verdicts: Sequence[dict[str, Any]]) -> str:
     """Menus of papers, sources and verdicts that occur."""
     menus = []
-    for field, label, names in (
-        ("paper", "paper", {}), ("source", "whose words", WHOSE), ("verdict", "verdict", {}),
-    ):  # fmt: skip
+    for field, label in (("paper", "paper"), ("source", "whose words"), ("verdict", "verdict")):
         found = list(dict.fromkeys(v[field] for v in verdicts))
         options = "".join(
-            f'<option value="{html.escape(word)}">{html.escape(names.get(word, word))}</option>' for word in found
+            f'<option value="{html.escape(word)}">{html.escape(WHOSE.get(word, word) if field == "source" else word)}</option>'
+            for word in found
         )
-        menus.append(f'<label>{label} <select data-filter="{field}"><option value="">all</option>{options}</select></label>')
+        menus.append(
+            f'<label>{label} <select data-filter="{field}"><option value="">all</option>{options}</select></label>'
+        )
     return "".join(menus)
 
 
@@ -148,7 +158,9 @@ def _contents(one: Reproduced) -> str:
     name, items = one.card.get("paper", one.folder.name), []
     for figure, facts in one.card["figures"].items():
         marks = "".join(verdict_mark(v["verdict"]) for v in one.verdicts if v["figure"] == figure)
-        items.append(f'<li><a href="#{name}-{figure}">{html.escape(figure)}: {html.escape(facts["title"])}</a> {marks}</li>')
+        items.append(
+            f'<li><a href="#{name}-{figure}">{html.escape(figure)}: {html.escape(facts["title"])}</a> {marks}</li>'
+        )
     return f"<h3>{html.escape(one.card['title'])}</h3><ul>{''.join(items)}</ul>"
 
 
@@ -161,7 +173,8 @@ def _paper_section(one: Reproduced, curves: dict[str, Any]) -> str:
     machine = ", ".join(f"{key}: {value}" for key, value in card["hardware"].items())
     made = f"{card['code']['package']}, source {card['code']['source']}"
     return (
-        f'<section class="paper" id="{name}"><h2>{html.escape(card["title"])}</h2><p>{html.escape(card["citation"])}</p>{notes}'
+        f'<section class="paper" id="{name}"><h2>{html.escape(card["title"])}</h2>'
+        f"<p>{html.escape(card['citation'])}</p>{notes}"
         f"<details><summary>Made with</summary><dl><dt>code</dt><dd>{html.escape(made)}</dd><dt>software</dt>"
         f"<dd>{html.escape(versions)}</dd><dt>machine</dt><dd>{html.escape(machine)}</dd></dl></details>{figures}</section>"
     )
@@ -183,7 +196,8 @@ def _figure_section(one: Reproduced, name: str, figure: str, facts: dict[str, An
         )
     for preset in presets_of(name, figure):
         parts.append(
-            f'<button type="button" class="explore" data-preset="{preset.name}">Explore: {html.escape(preset.title)}</button> '
+            f'<button type="button" class="explore" data-preset="{preset.name}">'
+            f"Explore: {html.escape(preset.title)}</button> "
         )
     parts.append('<div class="explorer"></div>')
     parts.append(_claims(rows))
@@ -229,7 +243,7 @@ def _spread(recipes: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any
 
 
 def _thin(loss: np.ndarray) -> np.ndarray:
-    """Steps at which a curve is kept: a third evenly spaced in time, in its logarithm, and along the way of the loss."""
+    """Steps at which a curve is kept: a third evenly spaced in time, one in its logarithm, one along the loss."""
     third, steps = POINTS // 3, np.arange(len(loss))
     even, log = np.linspace(0, len(loss) - 1, third), np.geomspace(1, len(loss), third) - 1
     way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(np.nan_to_num(loss))))])
