@@ -227,6 +227,7 @@ def test_every_preset_opens(tab, preset):
     tab.set_hash(f"preset={preset.name}")
     assert tab.page.input_value("#preset") == preset.name
     assert tab.page.is_hidden("#message")
+    assert "final loss" in tab.page.inner_text("#summary")  # none diverges
     assert preset.setting.recipe().steps == preset.setting.steps
 
 
@@ -261,9 +262,9 @@ def test_the_python_snippet_runs(tab, tmp_path):
 def test_pictures_and_table_are_saved(tab, tmp_path):
     tab.page.click("#export")
     for button, name in (
-        ("save-svg", "iclearn-loss.svg"),
-        ("save-png", "iclearn-loss.png"),
-        ("save-csv", "iclearn-run.csv"),
+        ("svg", "iclearn-loss.svg"),
+        ("png", "iclearn-loss.png"),
+        ("csv", "iclearn-run.csv"),
     ):
         with tab.page.expect_download() as info:
             tab.page.click(f"#save-{button}")

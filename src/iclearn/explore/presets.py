@@ -58,7 +58,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset("fig4r4", "Figure 4: rank 4", "Rank 4: long plateaus only where a new head must grow, at m = 0 and 4.", _ranked(4), figure="fig4", log=True),
     Preset("fig4r8", "Figure 4: rank 8", "Full rank: one head can learn everything, and the staircase is nearly gone.", _ranked(8), figure="fig4", log=True),
     Preset("fig5", "Figure 5: softmax attention", "Trained by Python: softmax attention on 500 prompts, plateaus as in linear attention.", Setting(init=0.015, scheme="per_head", lr=0.2, steps=3001, kind="softmax", prompts=500), figure="fig5"),
-    Preset("fig6", "Figure 6: large initial weights", "From large weights there are no plateaus: nothing has to escape from zero.", Setting(init=1.0, steps=4001), figure="fig6"),
+    Preset("fig6", "Figure 6: large initial weights", "From large weights there are no plateaus: nothing has to escape from zero.", Setting(init=0.5, lr=0.005, steps=2001), figure="fig6"),
     Preset("fig7", "Figure 7: too few heads", "Two heads of rank 1 for four eigenvectors: training ends at L(M_2).", Setting(heads=2, init=2e-2, scheme="per_head", steps=40_001), figure="fig7", log=True),
     Preset("fig8", "Figure 8: how long a plateau lasts", "One head, one eigenvector: move λ or the initial scale, the wait goes as 1/(λ² v₀).", Setting(eigenvalues=(0.5,), heads=1, normalize="context", init=0.02, lr=0.05, steps=4001), figure="fig8"),
     Preset("fig11", "Figure 11: a new pair or a new head", "Rank 2 with infinitely many prompts, followed for longer.", _ranked(2, scheme="per_head", steps=60_001), figure="fig11", log=True),

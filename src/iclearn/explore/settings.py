@@ -116,11 +116,7 @@ class Setting:
         for name, value in table.items():
             require(name in defaults, f"the explorer has no setting {name!r}")
             kind = type(defaults[name])
-            good = isinstance(value, kind)
-            if kind in (int, float):
-                good = _number(value) and (kind is float or float(value).is_integer())
-            elif kind is tuple:
-                good = isinstance(value, list | tuple) and all(map(_number, value))
+            good = _readable(value, kind)
             require(good, f"{name} cannot be {value!r}")
             found[name] = kind(value)
         return Setting(**found)
@@ -158,6 +154,15 @@ class Setting:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _readable(value: Any, kind: type) -> bool:
+    """Whether JSON's value can be read as this kind of field."""
+    if kind in (int, float):
+        return _number(value) and (kind is float or float(value).is_integer())
+    if kind is tuple:
+        return isinstance(value, list | tuple) and all(map(_number, value))
+    return isinstance(value, kind)
 
 
 def page_facts() -> dict[str, Any]:

@@ -129,11 +129,9 @@ def _filters(verdicts: Sequence[dict[str, Any]]) -> str:
     """Menus of papers, sources and verdicts that occur."""
     menus = []
     for field, label in (("paper", "paper"), ("source", "whose words"), ("verdict", "verdict")):
-        found = list(dict.fromkeys(v[field] for v in verdicts))
-        options = "".join(
-            f'<option value="{html.escape(word)}">{html.escape(WHOSE.get(word, word) if field == "source" else word)}</option>'
-            for word in found
-        )
+        shown = {str(v[field]): WHOSE[v[field]] if field == "source" else str(v[field]) for v in verdicts}
+        pairs = [(html.escape(word), html.escape(text)) for word, text in shown.items()]
+        options = "".join(f'<option value="{word}">{text}</option>' for word, text in pairs)
         menus.append(
             f'<label>{label} <select data-filter="{field}"><option value="">all</option>{options}</select></label>'
         )

@@ -70,7 +70,7 @@ function drawTime() {
   placeHere(progress, loss);
   prompt.update(setting, form.values, form.gain, matrix);
   const whose = trainedInPage(state.setting) ? "" : "Of linear attention with infinitely many prompts: ";
-  $("explain").textContent = whose + explain(step, loss, scene);
+  $("explain").textContent = whose + explain(step, loss, scene, weights);
 }
 
 function headWords(setting, weights) {
