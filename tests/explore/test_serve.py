@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -38,14 +39,21 @@ def explorer():
     thread.join(30)
 
 
-def get(url, **headers):
-    from tornado.httpclient import HTTPClient, HTTPRequest
+def apart(coroutine):
+    """Run it in a thread of its own: an open browser keeps an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
-    client = HTTPClient()
-    try:
-        return client.fetch(HTTPRequest(url, headers=headers, follow_redirects=False), raise_error=False)
-    finally:
-        client.close()
+
+def get(url, **headers):
+    from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+
+    async def main():
+        return await AsyncHTTPClient().fetch(
+            HTTPRequest(url, headers=headers, follow_redirects=False), raise_error=False
+        )
+
+    return apart(main())
 
 
 def cookie_of(explorer):
@@ -71,7 +79,7 @@ def talk(explorer, *messages, origin=None, cookie=None, host=None):
         line.close()
         return answers
 
-    return asyncio.run(main())
+    return apart(main())
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(explorer):

@@ -88,5 +88,10 @@ export function explain(step, loss, scene, weights) {
   if (scene.result.divergedAt >= 0 && step >= scene.result.steps - 1) {
     return `Training diverged at step ${whole(scene.result.divergedAt)}: the learning rate ${scene.setting.lr} is too large for these eigenvalues and this sum over tokens.`;
   }
+  const first = scene.result.losses[0] / scene.theory.levels.heights[0];
+  const big = scene.theory.drops.some((drop) => drop.newHead && drop.start === 0 && drop.scale > 0.4 * drop.limit);
+  if (Math.abs(first - 1) > 0.1 || big) {
+    return `These initial weights are of the size of the final ones, so nothing has to escape from zero, and the theory, which is for small weights, does not say what happens here (loss ${short(loss, 4)}). Make the initial scale ten times smaller to see plateaus.`;
+  }
   return (scene.setting.family === "merged" ? merged : separate)(step, loss, scene, weights);
 }
