@@ -133,6 +133,16 @@ def test_bad_messages_get_a_sentence_and_the_socket_goes_on(explorer):
     assert set(answers[-1]["normals"]) == {"value", "key", "query", "rotation"}
 
 
+def test_a_newer_run_ends_an_older_one(explorer):
+    """A run of minutes is given up when the tab asks for another."""
+    long = {"heads": 2, "steps": 200_000, "kind": "softmax", "prompts": 300}
+    short = {"eigenvalues": [0.6, 0.4], "heads": 2, "steps": 50}
+    asked = [{"id": i, "what": "run", "setting": s} for i, s in ((1, long), (2, short))]
+    answers = {answer["id"]: answer for answer in talk(explorer, *asked)}
+    assert answers[1] == {"stale": True, "id": 1}
+    assert answers[2]["engine"] == "population"
+
+
 def test_nothing_is_logged(explorer, caplog):
     with caplog.at_level("DEBUG"):
         get(explorer.url)

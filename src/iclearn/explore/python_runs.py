@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,16 @@ def flat_weights(setting: Setting, trace: Trace) -> np.ndarray:
     return np.concatenate([value, key.ravel(), query.ravel()])
 
 
-def run_for_page(setting: Setting) -> dict[str, Any]:
+class Superseded(Exception):
+    """A run that nobody waits for any more."""
+
+
+def run_for_page(setting: Setting, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
     """Train a setting and say what came out, as plain values for the page.
 
     Args:
         setting: any.
+        wanted: asked every half second or so whether somebody still waits; if not, `Superseded` is raised.
 
     Returns:
         ``loss`` (and, where the page trains the same, ``weights``) as base64 of float64; ``plateaus``; the theory's
@@ -56,7 +62,12 @@ def run_for_page(setting: Setting) -> dict[str, Any]:
     """
     recipe = setting.recipe()
     begin = time.perf_counter()
-    trace = simulate(recipe)
+
+    def look(step: int, steps: int, loss: float) -> None:
+        if not wanted():
+            raise Superseded
+
+    trace = simulate(recipe, progress=look)
     loss = trace.loss.values.astype(float)
     thin = np.unique(np.linspace(0, len(loss) - 1, min(len(loss), _POINTS)).round().astype(int))
     found = () if trace.status is Status.DIVERGED or len(loss) < 8 else find_plateaus(loss[thin], time=thin).plateaus

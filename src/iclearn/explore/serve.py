@@ -23,7 +23,7 @@ import tornado.websocket
 
 from ..core.errors import IclearnError
 from .bundle import encoded, page_html, seed_normals
-from .python_runs import run_for_page
+from .python_runs import Superseded, run_for_page
 from .settings import Setting
 
 HOST = "127.0.0.1"
@@ -90,10 +90,14 @@ class PageHandler(_Guarded):
 
 
 class Socket(_Quiet, tornado.websocket.WebSocketHandler):
-    """``/socket``: one tab. Requests are answered in turn; a newer run makes an older one that waits stale."""
+    """``/socket``: one tab. Requests are answered in turn; a newer run ends an older one, which is stale."""
 
     def initialize(self, access: Access, pool: ThreadPoolExecutor) -> None:
         self.access, self.pool, self.newest = access, pool, 0
+        self.busy: set[asyncio.Task[None]] = set()
+
+    def on_close(self) -> None:
+        self.newest = -1  # nobody waits for what is being trained
 
     def prepare(self) -> None:
         if self.request.host != self.access.host or not self.access.same(self.get_cookie(self.access.cookie)):
@@ -102,7 +106,14 @@ class Socket(_Quiet, tornado.websocket.WebSocketHandler):
     def check_origin(self, origin: str) -> bool:
         return origin == self.access.origin
 
-    async def on_message(self, message: str | bytes) -> None:
+    def on_message(self, message: str | bytes) -> None:
+        """Answer beside reading on: the next message must be heard while this one is worked on."""
+        task = asyncio.get_running_loop().create_task(self.reply(message))
+        self.busy.add(task)
+        task.add_done_callback(self.busy.discard)
+
+    async def reply(self, message: str | bytes) -> None:
+        """Send the answer to a message, or a sentence that says why there is none."""
         identity: Any = None
         try:
             asked = json.loads(message)
@@ -133,7 +144,10 @@ class Socket(_Quiet, tornado.websocket.WebSocketHandler):
         raise IclearnError(f"there is nothing called {what!r} to ask for")
 
     def _run(self, setting: Setting, identity: int) -> dict[str, Any]:
-        return run_for_page(setting) if identity == self.newest else {"stale": True}
+        try:
+            return run_for_page(setting, wanted=lambda: identity == self.newest)
+        except Superseded:
+            return {"stale": True}
 
 
 def _log(handler: tornado.web.RequestHandler) -> None:
@@ -153,7 +167,7 @@ class Explorer:
         self.sockets = tornado.netutil.bind_sockets(port, HOST)
         self.port = self.sockets[0].getsockname()[1]
         self.access = Access(self.port)
-        self.pool = ThreadPoolExecutor(1)  # JAX compiles one program at a time anyway
+        self.pool = ThreadPoolExecutor(2)  # so that one tab's long run does not keep another waiting
 
     @property
     def url(self) -> str:
