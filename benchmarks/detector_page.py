@@ -164,7 +164,7 @@ def draw_figure(report: dict[str, Any], path: Path) -> Path:
     rows = {(r["method"], r["noise"], r["curves"]): r for r in report["scores"]}
     with figure_style():
         figure = plt.figure(figsize=(13, 7.6))
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.5))
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.5))  # type: ignore[misc]
         for axes, (shape, row) in zip(top.subplots(1, 4), EXAMPLES, strict=True):
             _example(axes, draw(shape, NOISES[row], np.random.default_rng([1, row, 0])))
         top.supylabel("loss", fontsize=12)

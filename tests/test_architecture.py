@@ -18,6 +18,7 @@ LAYER = {
     "llm": 4,
     "sweeps": 5,
     "papers": 6,
+    "explore": 6,
     "report": 7,
     "cli": 8,
 }

@@ -16,6 +16,8 @@ COMMANDS = {
     "list": "list stored runs",
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
+    "explore": "see attention being trained: a page with everything to move, served here or as one file",
+    "report": "one HTML file of everything that was reproduced: verdicts, figures, curves, explorer",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
     "completion": "print a script that completes commands and flags in bash, zsh or tcsh",
 }

@@ -47,7 +47,7 @@ def restore(path: Path, plan: Plan) -> None:
         sound = False
     if not sound:
         _write_coordinates(path, plan, "a")
-        group = zarr.open_group(path, mode="r+")
+    group = zarr.open_group(path, mode="r+")
     for name, variable in schema(plan).items():
         try:
             shape, dtype = group[name].shape, group[name].dtype  # type: ignore[union-attr]

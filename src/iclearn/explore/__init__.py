@@ -1,0 +1,1 @@
+"""The explorer: a page on which attention is trained while one looks, alone in one file or with Python behind it."""

@@ -1,0 +1,81 @@
+"""Settings worth looking at, each with a name, a sentence and the figure it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .settings import Setting
+
+_EIGHT = tuple(d / 36 for d in range(8, 0, -1))  # λ ∝ d with trace 1, D = 8
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A setting with a name of its own, under which the page has an address.
+
+    Args:
+        name: in the address, ``#preset=name``.
+        title: in the list.
+        about: one sentence, what to look at.
+        paper, figure: what it is of; an empty figure for what is ours.
+        setting: the numbers.
+        log: whether time is drawn logarithmically at first.
+    """
+
+    name: str
+    title: str
+    about: str
+    setting: Setting
+    paper: str = "zhang2025"
+    figure: str = ""
+    log: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for the page."""
+        return asdict(self)
+
+
+def _merged(**changes: Any) -> Setting:
+    return Setting(
+        **{"family": "merged", "heads": 8, "init": 1e-6, "scheme": "per_head", "lr": 1e-3, "steps": 6001, **changes}
+    )
+
+
+def _ranked(rank: int, **changes: Any) -> Setting:
+    return Setting(**{"eigenvalues": _EIGHT, "heads": 9, "rank": rank, "init": 5e-3, "steps": 20_001, **changes})
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset("fig3", "Figure 3: saddle to saddle", "Separate heads learn one eigenvector after the other: four plateaus, four drops.", Setting(), figure="fig3a"),
+    Preset("fig1", "Figure 1: one abrupt drop", "Merged attention stays near zero for long, then learns everything at once.", _merged(), figure="fig1"),
+    Preset("fig1b", "Figure 1, white inputs", "With equal eigenvalues the drop of merged attention has a closed form, equation (10).", _merged(eigenvalues=(0.25,) * 4, steps=3001), figure="fig1b"),
+    Preset("fig3b", "Figure 3b: value weights", "Each head's value weight follows the scalar equation (21), here from smaller keys and queries.", Setting(scheme="per_head", steps=40_001), figure="fig3b", log=True),
+    Preset("fig3c", "Figure 3c: one head, one eigenvector", "From weights so small that heads hardly disturb each other: look at keys and queries.", Setting(init=3e-3, steps=40_001), figure="fig3c", log=True),
+    Preset("fig3d", "Figure 3d: principal components in context", "On the plateau L(M_m) the model computes principal component regression with m components.", Setting(steps=20_001), figure="fig3d"),
+    Preset("fig4r1", "Figure 4: rank 1", "D = 8, nine heads of rank 1: every eigenvector needs a new head.", _ranked(1), figure="fig4", log=True),
+    Preset("fig4r2", "Figure 4: rank 2", "A head of rank 2 learns a second eigenvector soon after its first: every other plateau is brief.", _ranked(2), figure="fig4", log=True),
+    Preset("fig4r4", "Figure 4: rank 4", "Rank 4: long plateaus only where a new head must grow, at m = 0 and 4.", _ranked(4), figure="fig4", log=True),
+    Preset("fig4r8", "Figure 4: rank 8", "Full rank: one head can learn everything, and the staircase is nearly gone.", _ranked(8), figure="fig4", log=True),
+    Preset("fig5", "Figure 5: softmax attention", "Trained by Python: softmax attention on 500 prompts, plateaus as in linear attention.", Setting(init=0.015, scheme="per_head", lr=0.2, steps=3001, kind="softmax", prompts=500), figure="fig5"),
+    Preset("fig6", "Figure 6: large initial weights", "From large weights there are no plateaus: nothing has to escape from zero.", Setting(init=0.5, lr=0.005, steps=2001), figure="fig6"),
+    Preset("fig7", "Figure 7: too few heads", "Two heads of rank 1 for four eigenvectors: training ends at L(M_2).", Setting(heads=2, init=2e-2, scheme="per_head", steps=40_001), figure="fig7", log=True),
+    Preset("fig8", "Figure 8: how long a plateau lasts", "One head, one eigenvector: move λ or the initial scale, the wait goes as 1/(λ² v₀).", Setting(eigenvalues=(0.5,), heads=1, normalize="context", init=0.02, lr=0.05, steps=4001), figure="fig8"),
+    Preset("fig11", "Figure 11: a new pair or a new head", "Rank 2 with infinitely many prompts, followed for longer.", _ranked(2, scheme="per_head", steps=60_001), figure="fig11", log=True),
+    Preset("fig12", "Figure 12: rank 3", "Long plateaus at m = 0, 3, 6.", _ranked(3), figure="fig12", log=True),
+    Preset("fig13", "Figure 13: all prefixes", "Trained by Python: the loss is averaged over all prefixes of a prompt.", _merged(lr=0.1, steps=2501, normalize="tokens", prefixes=True), figure="fig13"),
+    Preset("stacked", "The newest public initialization", "Keys, queries and values divided by the root of their size over all heads: ten times slower.", _ranked(4, scheme="stacked", steps=45_001), figure="stacked", log=True),
+    Preset("landscape", "2^D fixed points", "D = 3 from tiny weights: of eight fixed points the path visits four.", Setting(eigenvalues=(0.5, 0.3, 0.2), heads=4, init=1e-3, steps=100_001), figure="landscape", log=True),
+    Preset("plane", "Two inputs: drag the prompt", "D = 2, where the prompt can be drawn in the plane.", Setting(eigenvalues=(0.7, 0.3), heads=3, init=0.02, steps=4001), figure=""),
+    Preset("xie-lsa", "Multi-head attention and a prior mean", "Trained by Python: without an initial guess, linear self-attention cannot use the prior mean fully.", Setting(eigenvalues=(1.0,) * 8, heads=9, context=10, init=0.1, lr=5e-3, steps=2001, kind="lsa", rule="adam", prior=3.0, scheme="per_head"), paper="xie2025", figure="fig_heads"),
+    Preset("xie-yq", "yq-LSA: a trainable guess", "Trained by Python: with a trainable guess, one head learns the prior mean.", Setting(eigenvalues=(1.0,) * 8, heads=1, context=10, init=0.1, lr=5e-3, steps=2001, kind="yq-lsa", rule="adam", prior=3.0, scheme="per_head"), paper="xie2025", figure="fig_prior_mean"),
+)  # fmt: skip
+
+
+def presets_of(paper: str, figure: str) -> tuple[Preset, ...]:
+    """The presets that belong to a figure.
+
+    >>> [preset.name for preset in presets_of("zhang2025", "fig1")]
+    ['fig1']
+    """
+    return tuple(preset for preset in PRESETS if (preset.paper, preset.figure) == (paper, figure))

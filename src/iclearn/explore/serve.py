@@ -1,0 +1,212 @@
+"""The explorer served on this machine: one page, one websocket a tab, Python behind it.
+
+Only a browser that was given the address with its token gets in, and only pages from this very address may talk to it:
+Host and Origin are compared exactly, which also keeps out other names that resolve to this machine. The token becomes a
+cookie (named by the port, because cookies do not know ports) and is taken out of the address at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import tornado.httpserver
+import tornado.netutil
+import tornado.web
+import tornado.websocket
+
+from ..core.errors import IclearnError
+from .bundle import encoded, page_html, seed_normals
+from .python_runs import Superseded, run_for_page
+from .settings import Setting
+
+HOST = "127.0.0.1"
+_LARGEST = 65_536  # bytes of a message from the page
+
+
+class Access:
+    """Who may come in: the token, the cookie it becomes, and the only Host and Origin that are answered.
+
+    Args:
+        port: that is listened on.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.host, self.origin, self.cookie = f"{HOST}:{port}", f"http://{HOST}:{port}", f"iclearn-explore-{port}"
+
+    def same(self, given: str | None) -> bool:
+        """Whether this is the token; takes as long for a wrong one."""
+        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+class _Quiet(tornado.web.RequestHandler):
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Nothing of a request that is refused is logged: its address may hold the token."""
+        if not isinstance(value, tornado.web.HTTPError):
+            super().log_exception(typ, value, tb)
+
+
+class _Guarded(_Quiet):
+    def initialize(self, access: Access, page: str) -> None:
+        self.access, self.page = access, page
+
+    def prepare(self) -> None:
+        if self.request.host != self.access.host:
+            raise tornado.web.HTTPError(403, "this server answers to one address only")
+
+    def allowed(self) -> bool:
+        return self.access.same(self.get_cookie(self.access.cookie))
+
+
+class PageHandler(_Guarded):
+    """``/``: takes the token out of the address, then the page."""
+
+    def get(self) -> None:
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("X-Frame-Options", "DENY")
+        if (given := self.get_query_argument("token", None)) is not None:
+            if not self.access.same(given):
+                raise tornado.web.HTTPError(403, "wrong token")
+            self.set_cookie(self.access.cookie, self.access.token, httponly=True, samesite="Strict", path="/")
+            self.redirect("/")
+        elif self.allowed():
+            self.finish(self.page)
+        else:
+            raise tornado.web.HTTPError(403, "open the address that `iclearn explore` printed")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = kwargs.get("exc_info", (None, None))[1]
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{status_code}: {getattr(error, 'log_message', None) or self._reason}\n")
+
+
+class Socket(_Quiet, tornado.websocket.WebSocketHandler):
+    """``/socket``: one tab. Requests are answered in turn; a newer run ends an older one, which is stale."""
+
+    def initialize(self, access: Access, pool: ThreadPoolExecutor) -> None:
+        self.access, self.pool, self.newest = access, pool, 0
+        self.busy: set[asyncio.Task[None]] = set()
+
+    def on_close(self) -> None:
+        self.newest = -1  # nobody waits for what is being trained
+
+    def prepare(self) -> None:
+        if self.request.host != self.access.host or not self.access.same(self.get_cookie(self.access.cookie)):
+            raise tornado.web.HTTPError(403)
+
+    def check_origin(self, origin: str) -> bool:
+        return origin == self.access.origin
+
+    def on_message(self, message: str | bytes) -> None:
+        """Answer beside reading on: the next message must be heard while this one is worked on."""
+        task = asyncio.get_running_loop().create_task(self.reply(message))
+        self.busy.add(task)
+        task.add_done_callback(self.busy.discard)
+
+    async def reply(self, message: str | bytes) -> None:
+        """Send the answer to a message, or a sentence that says why there is none."""
+        identity: Any = None
+        try:
+            asked = json.loads(message)
+            identity = asked["id"]
+            what = asked["what"]
+            answer = await self.answer(what, asked, identity)
+        except IclearnError as error:
+            answer = {"error": str(error)}
+        except (ValueError, KeyError, TypeError) as error:
+            answer = {"error": f"a message that cannot be read: {type(error).__name__}: {error}"}
+        except Exception as error:  # the tab goes on
+            answer = {"error": f"this could not be trained: {type(error).__name__}: {error}".split("\n")[0]}
+        with contextlib.suppress(tornado.websocket.WebSocketClosedError):  # the tab was closed meanwhile
+            await self.write_message(json.dumps({**answer, "id": identity}))
+
+    async def answer(self, what: str, asked: dict[str, Any], identity: int) -> dict[str, Any]:
+        """What one message asks for, computed in the pool."""
+        loop = asyncio.get_running_loop()
+        if what == "normals":
+            seed = asked["seed"]
+            if not isinstance(seed, int) or not 0 <= seed < 2**63:
+                raise IclearnError(f"the seed must be a whole number from 0 on, not {seed!r}")
+            rows = await loop.run_in_executor(self.pool, seed_normals, seed)
+            return {"normals": {name: encoded(row) for name, row in rows.items()}}
+        if what == "run":
+            setting, self.newest = Setting.read(asked["setting"]), identity
+            return await loop.run_in_executor(self.pool, self._run, setting, identity)
+        raise IclearnError(f"there is nothing called {what!r} to ask for")
+
+    def _run(self, setting: Setting, identity: int) -> dict[str, Any]:
+        try:
+            return run_for_page(setting, wanted=lambda: identity == self.newest)
+        except Superseded:
+            return {"stale": True}
+
+
+def _log(handler: tornado.web.RequestHandler) -> None:
+    """Nothing of a request is logged: an address may hold the token."""
+
+
+class Explorer:
+    """A served explorer.
+
+    Args:
+        port: to listen on (0: any free one).
+
+    Use `start` inside a running event loop; `url` is the address to open.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self.sockets = tornado.netutil.bind_sockets(port, HOST)
+        self.port = self.sockets[0].getsockname()[1]
+        self.access = Access(self.port)
+        self.pool = ThreadPoolExecutor(2)  # so that one tab's long run does not keep another waiting
+
+    @property
+    def url(self) -> str:
+        return f"{self.access.origin}/?token={self.access.token}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        page = page_html(server={"python": True})
+        own = {"access": self.access}
+        routes: list[Any] = [
+            ("/", PageHandler, {**own, "page": page}), ("/socket", Socket, {**own, "pool": self.pool}),
+        ]  # fmt: skip
+        application = tornado.web.Application(
+            routes, log_function=_log, websocket_max_message_size=_LARGEST, websocket_ping_interval=20
+        )
+        self.server = tornado.httpserver.HTTPServer(application)
+        self.server.add_sockets(self.sockets)
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self.server.stop()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def serve(port: int, ready: Callable[[str], None]) -> None:
+    """Serve the explorer until interrupted.
+
+    Args:
+        port: to listen on (0: any free one).
+        ready: called with the address, token included, once it is answered.
+    """
+
+    async def main() -> None:
+        explorer = Explorer(port)
+        explorer.start()
+        ready(explorer.url)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            explorer.stop()
+
+    asyncio.run(main())

@@ -1,0 +1,62 @@
+"""A real browser: Debian's chromium driven by playwright. Where either is missing, these tests skip with a reason."""
+
+import shutil
+
+import pytest
+
+ARGS = ["--no-sandbox", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium on this machine (apt-get install chromium)")
+    with sync_api.sync_playwright() as player:
+        opened = player.chromium.launch(executable_path=chromium, args=ARGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def page_file(tmp_path_factory):
+    """The explorer as one file."""
+    from iclearn.explore.bundle import write_page
+
+    return write_page(tmp_path_factory.mktemp("explore") / "explore.html")
+
+
+class Tab:
+    """A tab that remembers what went wrong in it, and every address it asked for."""
+
+    def __init__(self, context):
+        self.page = context.new_page()
+        self.errors, self.requests = [], []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, url):
+        self.page.goto(url)
+        self.settled()
+        return self
+
+    def settled(self):
+        """Wait until what is drawn belongs to the controls."""
+        self.page.wait_for_timeout(60)
+        self.page.wait_for_selector('body[data-shown][data-busy=""]', timeout=60_000)
+
+    def set_hash(self, text):
+        self.page.evaluate("hash => { location.hash = hash; }", text)
+        self.settled()
+
+
+@pytest.fixture
+def tab(browser, page_file):
+    """An open explorer, alone in its file; the test fails if the page complained."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = Tab(context).open(page_file.as_uri())
+    yield opened
+    context.close()
+    assert not opened.errors, opened.errors

@@ -1,0 +1,229 @@
+"""The explorer with Python behind it: who gets in, and what it answers."""
+
+import asyncio
+import base64
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import iclearn as icl
+from iclearn.explore.python_runs import run_for_page
+from iclearn.explore.settings import Setting
+
+tornado = pytest.importorskip("tornado", reason="tornado is not installed (pip install 'iclearn[explore]')")
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    """A real server in a thread of its own."""
+    from iclearn.explore.serve import Explorer
+
+    started, made = threading.Event(), {}
+
+    async def main():
+        made["server"] = Explorer()
+        made["server"].start()
+        made["loop"], made["end"] = asyncio.get_running_loop(), asyncio.Event()
+        started.set()
+        await made["end"].wait()
+        made["server"].stop()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert started.wait(60)
+    yield made["server"]
+    made["loop"].call_soon_threadsafe(made["end"].set)
+    thread.join(30)
+
+
+def apart(coroutine):
+    """Run it in a thread of its own: an open browser keeps an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+def get(url, **headers):
+    from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+
+    async def main():
+        return await AsyncHTTPClient().fetch(
+            HTTPRequest(url, headers=headers, follow_redirects=False), raise_error=False
+        )
+
+    return apart(main())
+
+
+def cookie_of(explorer):
+    return f"{explorer.access.cookie}={explorer.access.token}"
+
+
+def talk(explorer, *messages, origin=None, cookie=None, host=None):
+    """Send messages over a socket and return the answers."""
+    from tornado.httpclient import HTTPRequest
+    from tornado.websocket import websocket_connect
+
+    async def main():
+        headers = {"Origin": origin or explorer.access.origin, "Cookie": cookie or cookie_of(explorer)}
+        if host:
+            headers["Host"] = host
+        url = f"ws://127.0.0.1:{explorer.port}/socket"
+        line = await websocket_connect(HTTPRequest(url, headers=headers))
+        answers = []
+        for message in messages:
+            await line.write_message(message if isinstance(message, str) else json.dumps(message))
+        for _ in messages:
+            answers.append(json.loads(await asyncio.wait_for(line.read_message(), 200)))
+        line.close()
+        return answers
+
+    return apart(main())
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(explorer):
+    answer = get(explorer.url)
+    assert (answer.code, answer.headers["Location"]) == (302, "/")
+    cookie = answer.headers["Set-Cookie"]
+    assert str(explorer.port) in cookie.partition("=")[0]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    page = get(explorer.access.origin + "/", Cookie=cookie_of(explorer))
+    assert page.code == 200
+    assert explorer.access.token.encode() not in page.body
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [("/", {}), ("/?token=wrong", {}), ("/", {"Cookie": "iclearn-explore-1=abc"}), ("/socket", {})],
+    ids=["no token", "wrong token", "another cookie", "socket"],
+)
+def test_without_the_token_nobody_gets_in(explorer, path, headers):
+    answer = get(explorer.access.origin + path, **headers)
+    assert answer.code == 403
+    assert b"<script" not in (answer.body or b"")
+
+
+@pytest.mark.parametrize("host", ["localhost", "evil.example", "127.0.0.1", "127.0.0.1:1"])
+def test_other_hosts_are_refused(explorer, host):
+    """Even with the cookie: a name that resolves to this machine is not this address."""
+    assert get(explorer.access.origin + "/", Host=host, Cookie=cookie_of(explorer)).code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1", "http://localhost:80", "null"])
+def test_a_foreign_origin_gets_no_socket(explorer, origin):
+    from tornado.httpclient import HTTPClientError
+
+    with pytest.raises(HTTPClientError) as refused:
+        talk(explorer, {"id": 1, "what": "normals", "seed": 0}, origin=origin)
+    assert refused.value.code == 403
+    with pytest.raises(HTTPClientError):
+        talk(explorer, {"id": 1, "what": "normals", "seed": 0}, cookie="x=y")
+
+
+def test_bad_messages_get_a_sentence_and_the_socket_goes_on(explorer):
+    bad = [
+        "no json", {"id": 1}, {"id": 2, "what": "format the disk"}, {"id": 3, "what": "run", "setting": {"heads": 40}},
+        {"id": 4, "what": "run", "setting": {"nonsense": 1}}, {"id": 5, "what": "run", "setting": {"heads": "5"}},
+        {"id": 6, "what": "normals", "seed": -1}, {"id": 7, "what": "run", "setting": {"steps": 1e9}},
+    ]  # fmt: skip
+    answers = talk(explorer, *bad, {"id": 8, "what": "normals", "seed": 12345})
+    assert all(answer["error"] for answer in answers[:-1])
+    assert set(answers[-1]["normals"]) == {"value", "key", "query", "rotation"}
+
+
+def test_a_newer_run_ends_an_older_one(explorer):
+    """A run of minutes is given up when the tab asks for another."""
+    long = {"heads": 2, "steps": 200_000, "kind": "softmax", "prompts": 300}
+    short = {"eigenvalues": [0.6, 0.4], "heads": 2, "steps": 50}
+    asked = [{"id": i, "what": "run", "setting": s} for i, s in ((1, long), (2, short))]
+    answers = {answer["id"]: answer for answer in talk(explorer, *asked)}
+    assert answers[1] == {"stale": True, "id": 1}
+    assert answers[2]["engine"] == "population"
+
+
+def test_nothing_is_logged(explorer, caplog):
+    with caplog.at_level("DEBUG"):
+        get(explorer.url)
+        get(explorer.access.origin + "/?token=guess")
+    assert explorer.access.token not in caplog.text
+    assert "guess" not in caplog.text
+
+
+def test_what_python_answers_is_simulates_run():
+    setting = Setting(eigenvalues=(0.6, 0.4), heads=3, init=0.1, steps=300, seed=9)
+    answer = run_for_page(setting)
+    loss = np.frombuffer(base64.b64decode(answer["loss"]), "<f8")
+    np.testing.assert_array_equal(loss, icl.simulate(setting.recipe()).loss.values)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompts": 50}, {"kind": "softmax", "prompts": 50}, {"kind": "lsa", "prior": 1.0},
+        {"kind": "yq-lsa", "prior": 1.0}, {"rule": "adam"}, {"rule": "momentum"}, {"rule": "flow"},
+        {"prefixes": True, "normalize": "tokens", "family": "merged"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_python_trains_what_the_page_cannot(changes):
+    setting = Setting(eigenvalues=(0.6, 0.4), heads=2, init=0.1, steps=40, scheme="per_head", **changes)
+    assert not setting.in_page
+    loss = np.frombuffer(base64.b64decode(run_for_page(setting)["loss"]), "<f8")
+    assert loss.shape == (40,)
+    assert np.isfinite(loss).all()
+    assert loss[-1] < loss[0]
+
+
+def test_two_tabs_with_the_referee(browser, explorer):
+    """Each tab gets the answer to its own setting; a seed that the page does not carry comes from Python."""
+    context = browser.new_context()
+    errors, requests, tabs = [], [], []
+    for steps, seed in ((300, 0), (400, 1234)):
+        page = context.new_page()
+        page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda e: errors.append(str(e)))
+        page.on("request", lambda r: requests.append(r.url))
+        page.on("websocket", lambda s: requests.append(s.url))
+        page.goto(explorer.url)
+        assert "token" not in page.url
+        page.wait_for_selector('body[data-shown][data-busy=""]')
+        page.evaluate("hash => { location.hash = hash; }", f"steps={steps}&seed={seed}&init=0.2")
+        tabs.append(page)
+    for page, steps in zip(tabs, (300, 400), strict=True):
+        page.wait_for_selector(f"#referee.good[data-key*='\"steps\":{steps},']", timeout=120_000)
+        assert page.inner_text("#referee").startswith("agrees with iclearn to ")
+        assert float(page.inner_text("#referee").split()[-1]) < 1e-10
+    context.close()
+    assert not errors
+    ours = (explorer.access.origin, explorer.access.origin.replace("http", "ws"), "blob:", "data:")
+    assert all(url.startswith(ours) for url in requests)
+
+
+def test_a_disagreement_is_said(browser, explorer):
+    """The page's own run spoiled by a part in 10⁶: the referee must not agree."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(explorer.url)
+    page.wait_for_selector('body[data-shown][data-busy=""]')
+    told = page.evaluate(
+        """async () => {
+          const { train } = await import("iclearn/engine");
+          const { referee } = await import("iclearn/referee");
+          const { ask } = await import("iclearn/link");
+          const { normalsOf, defaults } = await import("iclearn/settings");
+          const setting = { ...defaults, steps: 300, init: 0.2 };
+          const answer = await ask("run", { setting });
+          const line = document.getElementById("referee");
+          const words = [];
+          for (const wrong of [1, 1 + 1e-6]) {
+            referee(answer, train({ ...setting, lr: setting.lr * wrong }, normalsOf(0)));
+            words.push([line.textContent, line.className]);
+          }
+          return words;
+        }"""
+    )
+    context.close()
+    assert told[0][1] == "good"
+    assert told[1][0].startswith("DISAGREES")
