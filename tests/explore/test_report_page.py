@@ -97,6 +97,35 @@ def test_no_serious_accessibility_fault(browser, report_file, page_file, scheme,
     assert not faults, faults
 
 
+def test_stored_runs_are_browsed(browser, report_file, tmp_path):
+    """A store as a page: search, sort, choose runs to compare."""
+    runs = report_file.parent / "zhang2025" / "runs"
+    assert main(["report", str(runs), "--out", str(tmp_path / "runs.html")]) == 0
+    context = browser.new_context(viewport=SIZES["wide"])
+    page, noise = context.new_page(), []
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.on("console", lambda m: noise.append(m.text) if m.type in ("error", "warning") else None)
+    page.goto((tmp_path / "runs.html").as_uri())
+    lines = page.locator(".runs tbody tr")
+    assert lines.count() == len(list(runs.glob("*.zarr")))
+    page.fill("[data-search]", "P=5000")
+    found = page.locator(".runs tbody tr:visible").count()
+    assert 0 < found < lines.count()
+    assert page.inner_text("[data-count]") == f"{found} of {lines.count()} runs"
+    before = page.evaluate("document.querySelector('.runs canvas').toDataURL()")
+    page.click("[data-choose=all]")
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.querySelector('.runs canvas').toDataURL()") != before
+    page.fill("[data-search]", "")
+    page.click(".runs th[data-sort='7'] button")
+    losses = [float(text) for text in page.locator(".runs tbody td:nth-child(8)").all_inner_texts()]
+    assert losses == sorted(losses)
+    page.click("[data-choose=none]")
+    assert page.locator(".runs canvas").count() == 0
+    context.close()
+    assert not noise
+
+
 def test_a_folder_without_a_reproduction_is_refused(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "holds no reproduction" in capsys.readouterr().err

@@ -19,7 +19,7 @@ class ReportArgs:
     """Write one HTML file of what `iclearn reproduce` stored: verdicts, figures, curves, recipes, cards, explorer."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Folders that `iclearn reproduce` wrote. Default: all under `reproduced`."""
+    """Folders that `iclearn reproduce` wrote, or stores of runs, such as `runs`. Default: all under `reproduced`."""
     out: Path = Path("report.html")
     """The file to write."""
 
@@ -36,5 +36,5 @@ def run(argv: Sequence[str]) -> int:
     from ..report.whole import write_whole_report
 
     path = write_whole_report(folders, args.out)
-    print(f"report of {len(folders)} papers written to {path} ({path.stat().st_size / 2**20:.1f} MB)")
+    print(f"report of {len(folders)} folders written to {path} ({path.stat().st_size / 2**20:.1f} MB)")
     return 0

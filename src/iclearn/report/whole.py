@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from ..core.atomic import write_text
 from ..core.errors import IclearnError
@@ -29,9 +27,10 @@ from ..papers.base import Paper
 from ..papers.collect import load_paper, read_json
 from ..store.runs import Store
 from .paper import WHOSE, details, register_lines, seeds_text, short, verdict_mark
+from .run_table import is_store, store_section, thinned
 
 LARGEST = 20 * 2**20  # bytes of a report that can still be sent around
-CURVES, POINTS = 12, 300  # loss curves of a figure, and points of each
+CURVES = 12  # loss curves of a figure
 _PARTS = Path(__file__).parent / "whole_page"
 
 
@@ -58,20 +57,22 @@ class Reproduced:
 
 
 def write_whole_report(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write the report of some folders that `iclearn reproduce` made.
+    """Write the report of some folders that `iclearn reproduce` made, and of stores of runs.
 
     Args:
-        folders: one for each paper.
+        folders: one for each paper, or for each store.
         path: of the HTML file.
 
     Returns:
         The path written.
     """
-    found = [Reproduced.read(Path(folder)) for folder in folders]
-    if not found:
-        raise IclearnError("there is nothing to report: name folders that `iclearn reproduce` wrote")
+    stores = [Path(folder) for folder in folders if is_store(Path(folder))]
+    found = [Reproduced.read(Path(folder)) for folder in folders if Path(folder) not in stores]
+    if not found and not stores:
+        raise IclearnError("there is nothing to report: name folders that `iclearn reproduce` wrote, or stores of runs")
     curves: dict[str, Any] = {}
     sections = "".join(_paper_section(one, curves) for one in found)
+    sections += "".join(store_section(store, curves) for store in stores)
     verdicts = [{**v, "paper": one.card.get("paper", one.folder.name)} for one in found for v in one.verdicts]
     explorer = base64.b64encode(page_html().encode()).decode() if "data-preset" in sections else ""
     parts = {
@@ -79,6 +80,7 @@ def write_whole_report(folders: Sequence[str | Path], path: str | Path) -> Path:
         "<!--HEADLINE-->": _headline(verdicts),
         "<!--FILTERS-->": _filters(verdicts),
         "<!--ROWS-->": "".join(_row(v) for v in verdicts),
+        'class="page"': f'class="{"page" if found else "page runs-only"}"',
         "<!--CONTENTS-->": "".join(_contents(one) for one in found),
         "<!--SECTIONS-->": sections,
         "/*VERSION*/": html.escape(__version__),
@@ -224,10 +226,8 @@ def _curves(one: Reproduced, recipes: Sequence[dict[str, Any]]) -> Iterator[dict
             continue
         if trace is None:
             continue
-        loss = trace.loss.values.astype(float)
-        steps = _thin(loss)
-        digits = [float(f"{value:.5g}") if np.isfinite(value) else None for value in loss[steps]]
-        yield {"label": f"{recipe.model.describe()}, seed {recipe.seed}", "steps": steps.tolist(), "loss": digits}
+        steps, loss = thinned(trace.loss.values.astype(float))
+        yield {"label": f"{recipe.model.describe()}, seed {recipe.seed}", "steps": steps, "loss": loss}
 
 
 def _spread(recipes: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
@@ -238,15 +238,6 @@ def _spread(recipes: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any
     depth = max(map(len, groups.values()), default=0)
     turns = [group[i] for i in range(depth) for group in groups.values() if i < len(group)]
     return turns[:count]
-
-
-def _thin(loss: np.ndarray) -> np.ndarray:
-    """Steps at which a curve is kept: a third evenly spaced in time, one in its logarithm, one along the loss."""
-    third, steps = POINTS // 3, np.arange(len(loss))
-    even, log = np.linspace(0, len(loss) - 1, third), np.geomspace(1, len(loss), third) - 1
-    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(np.nan_to_num(loss))))])
-    moving = np.interp(np.linspace(0, way[-1], third), way, steps)
-    return np.unique(np.concatenate([even, log, moving]).round().astype(int))
 
 
 def _claims(rows: Sequence[dict[str, Any]]) -> str:

@@ -26,27 +26,46 @@
   });
   apply();
 
-  for (const head of document.querySelectorAll("th[data-sort]")) {
-    head.querySelector("button").addEventListener("click", () => {
-      const down = head.getAttribute("aria-sort") === "ascending";
-      for (const other of document.querySelectorAll("th[data-sort]")) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const place = Number(head.dataset.sort);
-      const key = (row) => row.children[place].textContent;
-      rows.sort((a, b) => (down ? -1 : 1) * key(a).localeCompare(key(b), "en", { numeric: true }));
-      document.querySelector("#table tbody").append(...rows);
-    });
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const heads = [...table.querySelectorAll("th[data-sort]")];
+    for (const head of heads) {
+      head.querySelector("button").addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const place = Number(head.dataset.sort);
+        const box = (row) => row.children[place].querySelector("input");
+        const key = (row) => (box(row) ? String(Number(!box(row).checked)) : row.children[place].textContent);
+        const compare = (a, b) => {
+          const numbers = [Number(key(a)), Number(key(b))];
+          return numbers.some(Number.isNaN) ? key(a).localeCompare(key(b), "en", { numeric: true }) : numbers[0] - numbers[1];
+        };
+        const all = [...table.tBodies[0].rows].sort((a, b) => (down ? -1 : 1) * compare(a, b));
+        table.tBodies[0].append(...all);
+      });
+    }
   }
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const curves = JSON.parse(document.getElementById("curves").textContent);
   const plots = new Map();
+  // a figure shows all its curves, a table of runs those that are chosen in it
+  const chosenRuns = (box) => {
+    if (box.dataset.curves) return curves[box.dataset.curves];
+    const boxes = [...box.querySelectorAll("[data-run]:checked")].slice(0, 60);
+    boxes.forEach((input, i) => {
+      input.style.accentColor = css(`--c${i % 8}`);
+    });
+    return boxes.map((input) => curves[box.dataset.runs][Number(input.dataset.run)]);
+  };
   const drawCurves = (box) => {
-    const runs = curves[box.dataset.curves];
+    const runs = chosenRuns(box);
     const host = box.querySelector(".chart");
-    const log = box.querySelector("input").checked;
+    const log = box.querySelector(".switch input").checked;
     const told = box.querySelector("output");
     plots.get(box)?.destroy();
+    plots.delete(box);
+    if (!runs.length) return;
     const tables = runs.map((run) => [run.steps.map((step) => step + (log ? 1 : 0)), run.loss]);
     const data = uPlot.join(tables);
     for (let i = 1; i < data.length; i++) fill(data[0], data[i]);
@@ -76,6 +95,26 @@
   for (const box of document.querySelectorAll("[data-curves]")) {
     box.addEventListener("toggle", () => box.open && !plots.has(box) && drawCurves(box));
     box.querySelector("input").addEventListener("change", () => drawCurves(box));
+  }
+  for (const box of document.querySelectorAll("[data-runs]")) {
+    const lines = [...box.querySelectorAll("tbody tr")];
+    const field = box.querySelector("[data-search]");
+    const found = () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const line of lines) line.hidden = !words.every((word) => line.textContent.toLowerCase().includes(word));
+      box.querySelector("[data-count]").textContent = `${lines.filter((line) => !line.hidden).length} of ${lines.length} runs`;
+    };
+    field.addEventListener("input", found);
+    box.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+    box.addEventListener("change", (event) => event.target.matches("[type=checkbox]") && drawCurves(box));
+    for (const button of box.querySelectorAll("[data-choose]")) {
+      button.addEventListener("click", () => {
+        for (const line of lines) line.querySelector("input").checked = button.dataset.choose === "all" && !line.hidden;
+        drawCurves(box);
+      });
+    }
+    found();
+    drawCurves(box);
   }
   const redraw = () => {
     for (const box of plots.keys()) drawCurves(box);
