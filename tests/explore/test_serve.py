@@ -3,6 +3,9 @@
 import asyncio
 import base64
 import json
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 import iclearn as icl
+from iclearn.cli import main
 from iclearn.explore.python_runs import run_for_page
 from iclearn.explore.settings import Setting
 
@@ -227,3 +231,24 @@ def test_a_disagreement_is_said(browser, explorer):
     context.close()
     assert told[0][1] == "good"
     assert told[1][0].startswith("DISAGREES")
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path):
+    words = [sys.executable, "-m", "iclearn", "explore", "--no-open"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        url = running.stdout.readline().split()[-1]
+        assert url.startswith("http://127.0.0.1:")
+        assert get(url).code == 302
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert "Traceback" not in said
+    assert "token" not in said
+
+
+def test_the_command_writes_the_page_alone(tmp_path, capsys):
+    assert main(["explore", "--static", str(tmp_path / "page.html")]) == 0
+    assert "<title>iclearn" in (tmp_path / "page.html").read_text()
+    assert main(["explore", "--static", str(tmp_path / "page.pdf")]) == 2
+    assert main(["explore", "--port", "99999"]) == 2
+    assert "between 0 and 65535" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from ..explore.presets import presets_of
 from ..papers.base import Paper
 from ..papers.collect import load_paper, read_json
 from ..store.runs import Store
-from .paper import WHOSE, details, register_lines, seeds_text, short, verdict_mark
+from .paper import WHOSE, details, register_lines, seeds_text, short, stale_sentence, verdict_mark
 from .run_table import is_store, store_section, thinned
 
 LARGEST = 20 * 2**20  # bytes of a report that can still be sent around
@@ -169,6 +169,8 @@ def _paper_section(one: Reproduced, curves: dict[str, Any]) -> str:
     name = card.get("paper", one.folder.name)
     figures = "".join(_figure_section(one, name, figure, facts, curves) for figure, facts in card["figures"].items())
     notes = f'<p class="note">{html.escape(one.paper.notes)}</p>' if one.paper is not None and one.paper.notes else ""
+    if stale := stale_sentence(sum(facts.get("stale", 0) for facts in card["figures"].values())):
+        notes = f'<p class="contradicted">{html.escape(stale)}</p>{notes}'
     versions = ", ".join(f"{package} {version}" for package, version in card["software"].items())
     machine = ", ".join(f"{key}: {value}" for key, value in card["hardware"].items())
     made = f"{card['code']['package']}, source {card['code']['source']}"
