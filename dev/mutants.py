@@ -200,8 +200,9 @@ def markdown(results: list[Result]) -> str:
         "`dev/mutants` breaks one formula at a time in a copy of the source (a sign, a factor, an index, a power) and "
         "runs the tests that must notice. The list is in `dev/mutations-*.toml`. This page is written by `dev/mutants "
         "--markdown docs/mutants.md`. Ids T, E, P and J are those of the audit of November 2026, which 13 of 40 "
-        "survived; the others were written down before any of them was run. An equivalent mutation changes nothing "
-        "that a test could notice, and does not count.",
+        "survived; the others were written down before any of them was run. When first run, 35 of the list survived "
+        "the tests named for them (two only because the wrong test was named); tests that state the property were "
+        "then added. An equivalent mutation changes nothing that a test could notice, and does not count.",
         "",
         f"**{caught} of {total} mutations are caught ({caught / total:.1%}), {today}.**",
         "",

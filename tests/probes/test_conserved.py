@@ -102,3 +102,9 @@ def test_refusals():
         conserved(as_trace(table=np.ones((2, 3))))
     with pytest.raises(IclearnError, match="NaN"):
         drift(np.array([np.nan, 1.0]))
+
+
+def test_drift_is_the_largest_change_since_the_first_record():
+    quantity = np.array([[1.0, -2.0], [1.5, -2.0], [1.0, -5.0], [1.0, -2.0]])
+    assert drift(quantity).tolist() == [0.0, 0.5, 3.0, 0.0]
+    assert drift(quantity[1:]).tolist() == [0.0, 3.0, 0.5]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from saddle_runs import draw, linear_spectrum, saddle_levels, train
+from scipy.stats import linregress
 
 from iclearn.core.errors import IclearnError
 from iclearn.probes.growth import drop_times, escape_time, fit_log_law, fit_power_law, growth_times
@@ -71,6 +72,16 @@ def test_power_law_and_its_errors():
     assert np.mean([f.residual for f in fits]) == pytest.approx(0.05, rel=0.05)
     exact = fit_power_law(x, 3 * x**-1.5)
     assert (exact.slope, exact.prefactor, exact.num_points) == (pytest.approx(-1.5), pytest.approx(3), 20)
+
+
+def test_errors_of_a_fit_to_few_points_are_those_of_ordinary_least_squares():
+    x, y = np.geomspace(1, 30, 4), np.array([1.0, 2.5, 2.0, 4.0])
+    law, expected = fit_log_law(x, y), linregress(np.log(x), y)
+    assert (law.slope, law.intercept) == pytest.approx((expected.slope, expected.intercept))
+    assert law.slope_error == pytest.approx(expected.stderr)
+    assert law.intercept_error == pytest.approx(expected.intercept_stderr)
+    left = y - expected.intercept - expected.slope * np.log(x)
+    assert law.residual == pytest.approx(np.sqrt(left @ left / 2))  # four points less two coefficients
 
 
 def test_log_law():
