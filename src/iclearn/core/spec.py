@@ -44,7 +44,7 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
         super().__init_subclass__(**kwargs)
         cls.__repr__ = Spec.__repr__  # dataclasses would write one with every field
         if (own := cls.__dict__.get("__post_init__")) is not None:
-            cls.__post_init__ = _types_too(own)  # type: ignore[assignment]
+            cls.__post_init__ = _types_too(own)  # type: ignore[method-assign, assignment]
         if kind is not None:
             other = SPECS.registered(kind)
             if other is not None and other.__qualname__ != cls.__qualname__:

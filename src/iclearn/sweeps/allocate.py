@@ -40,6 +40,7 @@ def restore(path: Path, plan: Plan) -> None:
     import zarr
 
     expected = xr.Dataset(coords=coordinates(plan))
+    group: Any = None
     try:
         group = zarr.open_group(path, mode="r+")
         sound = all(_same(group[str(name)], expected.variables[name]) for name in expected.variables)
