@@ -254,7 +254,7 @@ def markdown(report: dict[str, Any]) -> str:
         lines.append("")
     if "batch" in report:
         lines += [
-            "| many runs, with reductions | compiled, runs a core second | best other | ratio | GFLOP/s | of a matmul |",
+            "| many runs, with reductions | compiled, runs per core·s | best other | ratio | GFLOP/s | of a matmul |",
             "|---|---|---|---|---|---|",
         ]
         for row in report["batch"]:
