@@ -145,3 +145,10 @@ def test_operations_of_the_written_step_are_those_counted_by_hand():
     v k 20; U 80 + 64; G 16 + 4; G q 80 + 60; values 20 + 15 + 5; keys 20 + 20; Gᵀ(v k) 80 + 60; queries 20.
     """
     assert operations(recipe_of(4, 5, 1, None, 10)) == 20 + 144 + 20 + 140 + 40 + 40 + 140 + 20
+
+
+def test_the_page_of_compiled_code_holds_its_results():
+    from benchmarks.compiled import markdown
+
+    report = json.loads((ROOT / "benchmarks" / "results" / "compiled-cpu.json").read_text(encoding="utf-8"))
+    assert markdown(report).strip() in (ROOT / "docs" / "compiled.md").read_text(encoding="utf-8")

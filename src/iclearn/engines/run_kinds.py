@@ -151,7 +151,7 @@ class ManyRuns(Runs):
         return jax.tree.map(np.asarray, chunk)
 
     def final_state(self, index: int) -> State:
-        return jax.tree.map(lambda a: np.asarray(a)[index], self.states)
+        return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[index]), self.states)
 
 
 @eqx.filter_jit
