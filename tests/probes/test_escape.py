@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,7 +78,8 @@ def test_power_law_and_its_errors():
 
 def test_errors_of_a_fit_to_few_points_are_those_of_ordinary_least_squares():
     x, y = np.geomspace(1, 30, 4), np.array([1.0, 2.5, 2.0, 4.0])
-    law, expected = fit_log_law(x, y), linregress(np.log(x), y)
+    law = fit_log_law(x, y)
+    expected: Any = linregress(np.log(x), y)
     assert (law.slope, law.intercept) == pytest.approx((expected.slope, expected.intercept))
     assert law.slope_error == pytest.approx(expected.stderr)
     assert law.intercept_error == pytest.approx(expected.intercept_stderr)
