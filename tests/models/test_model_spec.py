@@ -33,7 +33,10 @@ REFUSED = [
     ),
     (lambda: Attention("conv").check(2, 2), "the conv model has one output; this task has 2"),
     (lambda: _given(value=np.zeros((2, 1, 4))), f"weight value has shape (2, 1, 4), {NEEDED}"),
-    (lambda: _given(value=np.full((2, 1, 3), np.nan)), "weight value holds NaN or infinite values"),
+    (
+        lambda: _given(value=np.full((2, 1, 3), np.nan)),
+        "weight value holds NaN or infinite values, the first at index (0, 0, 0)",
+    ),
     (
         lambda: Attention("merged", num_heads=2).from_arrays(TASK, {"value": GOOD["value"]}, jnp.float64),
         "weights of this model are value, kq; missing kq",

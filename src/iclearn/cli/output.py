@@ -15,6 +15,7 @@ from ..core.errors import IclearnWarning
 def json_text(value: Any) -> str:
     """A value as JSON; numbers that JSON does not know are words (``"nan"``, ``"inf"``), and paths are their text.
 
+    >>> from pathlib import Path
     >>> print(json_text({"loss": float("nan"), "out": Path("runs")}))
     {
       "loss": "nan",
