@@ -12,7 +12,8 @@ from .switch import SWITCH, available, choice
 
 NO_FORM = "that is for exact engines, heads with one output, no test sets, and rules gd, sgd, momentum, adam, adamw"
 MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix in memory, whoever makes it
-MOST_PRODUCTS = 2_000_000  # of a step; beyond, a library's matrix products are faster than loops
+MOST_PRODUCTS = 2_000_000  # of a step; beyond, nothing was measured
+MOST_HEAD_PRODUCTS = 100_000  # of those, outside the form; beyond, matrix products of a library overtake loops
 
 # The loop in JAX takes this long for a step, and for each multiplication in it (docs/compiled.md); a single run that it
 # makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code.
@@ -34,6 +35,8 @@ def compiled_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
         return None
     sizes = sizes_of_run(setup.task, setup.model, setup.engine)
     if sizes is None or sizes.num_numbers > MOST_NUMBERS or sizes.products > MOST_PRODUCTS:
+        return None
+    if sizes.products - sizes.form_products > MOST_HEAD_PRODUCTS:
         return None
     if sizes.form == "diagonal" and not setup.task.diagonal_inputs:
         return sizes._replace(form="kronecker")
