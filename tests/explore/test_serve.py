@@ -218,7 +218,8 @@ def test_a_disagreement_is_said(browser, explorer):
           const { ask } = await import("iclearn/link");
           const { normalsOf, defaults } = await import("iclearn/settings");
           const setting = { ...defaults, steps: 300, init: 0.2 };
-          const answer = await ask("run", { setting });
+          let answer = {};
+          while (!answer.loss) answer = await ask("run", { setting }); // the page's own request may end ours
           const line = document.getElementById("referee");
           const words = [];
           for (const wrong of [1, 1 + 1e-6]) {
@@ -241,7 +242,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
         assert get(url).code == 302
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
-    assert running.returncode == 0
+    assert running.returncode == 130
     assert "Traceback" not in said
     assert "token" not in said
 

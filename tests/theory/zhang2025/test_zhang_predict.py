@@ -108,5 +108,5 @@ def test_summary_is_plain_json_with_every_number():
     assert (few["learned_components"], len(few["drop_times"])) == (3, 3)
     assert few["final_loss"] == pytest.approx(0.2098046, abs=5e-8)
     assert few["saddle_index"] == [0, 6, 2, 0, 0]
-    with pytest.raises(IclearnError, match="rank must be at least 1"):
+    with pytest.raises(IclearnError, match="rank must be between 1 and 1"):
         summary([0.4], 31, rank=0)

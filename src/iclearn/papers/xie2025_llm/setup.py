@@ -46,8 +46,8 @@ def answers(lab: Lab, name: str, conditions: Sequence[str], shot_counts: Sequenc
     remembered = lab.root / "experiment.json"
     experiment = None if lab.offline else experiment_of(lab.options, lab.root / "llm")
     if experiment is None:
-        parameters = read_json(remembered, None)
-        if parameters is None:
+        parameters = read_json(remembered, {})
+        if not parameters:
             raise IclearnError(f"{remembered} is not there: reproduce once without --draw-only")
     else:
         parameters = experiment.parameters()
