@@ -9,6 +9,15 @@ from functools import lru_cache
 from pathlib import Path
 
 
+def usable_cores() -> int:
+    """The cores this process may use, which may be fewer than the machine has.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _kernel_facts(pid: int) -> list[str]:
     """The state of a process, its parent and so on, from Linux; nothing elsewhere, or when the process is gone."""
     try:

@@ -22,11 +22,10 @@ from ..core.task import AbstractTask
 from ..models.base import AbstractFeatureModel
 from ..models.features import AbstractFeatureMap
 from .base import AbstractEngine
-from .cost import refuse_what_cannot_be
+from .cost import MAX_FEATURES, refuse_what_cannot_be
 from .quadratic import moments_engine, population_engine, remembered_moments_engine
 from .samples import samples_engine
 
-MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
 EXACT = ("population", "moments")
 
 

@@ -24,6 +24,7 @@ from ..models.base import AbstractFeatureModel
 from .loop import RECORD_SLOTS
 
 MOST_SECONDS = "ICLEARN_MOST_SECONDS"  # environment variable: refuse what is estimated to take longer
+MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
 NEVER = 1e9  # seconds, thirty years: refused in any case
 _DRAWN, _PRODUCTS, _STEP = 3e7, 3e9, 3e-6  # numbers drawn and products a second on one core, seconds a step at least
 _ADVICE = {
@@ -77,7 +78,7 @@ def estimate(recipe: Recipe, engine: str = "auto") -> Cost:
     if name == "auto":
         exact = features is not None and recipe.optimizer.batch_size is None
         name = ("population" if task.num_prompts is None else "moments") if exact else "samples"
-        name = "samples" if name == "moments" and (features or 0) > 6000 else name
+        name = "samples" if name == "moments" and (features or 0) > MAX_FEATURES else name
     prompts, contexts, numbers = task.num_prompts or 0, len(task.context_lengths()), task.numbers_per_prompt()
     tests = getattr(task, "test_prompts", 0) * len(task.tests)
     parts = {

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import itertools
 import json
-import os
 import resource
 import time
 import warnings
@@ -21,6 +20,7 @@ from ..core import interrupts
 from ..core.atomic import new_folder, set_aside
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.hashing import digest_arrays
+from ..core.processes import usable_cores
 from ..core.provenance import numerics, numerics_of
 from ..core.recipe import Recipe
 from ..core.seal import read_sealed, sealed
@@ -95,7 +95,7 @@ class Lab:
         self.store = Store(self.root / "runs")
         self.num_seeds = seeds
         self.offline = offline
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or usable_cores()
         self.progress = progress
         self.options, self.refresh = options, refresh
         self.facts = Facts()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.errors import IclearnError
+from ..core.processes import usable_cores
 from .folder import SweepFolder
 from .runners import Outcome, Runner, run_chunk
 
@@ -55,7 +56,7 @@ def _started(cluster: str, workers: int) -> Any:
         from dask.distributed import LocalCluster
 
         return LocalCluster(
-            n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=True,
+            n_workers=workers or usable_cores(), threads_per_worker=1, processes=True,
             dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
         )  # fmt: skip
     try:

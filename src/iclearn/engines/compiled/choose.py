@@ -10,7 +10,7 @@ from ..contractions import Sizes
 from .programs import RULES
 from .switch import SWITCH, available, choice
 
-NO_FORM = "that is for exact engines, heads with one output, no test sets, and rules gd, sgd, momentum, adam, adamw"
+NO_FORM = "it is for exact engines, linear attention with one output, no test sets, and gd, sgd, momentum, adam, adamw"
 MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix in memory, whoever makes it
 MOST_PRODUCTS = 2_000_000  # of a step; beyond, nothing was measured
 MOST_HEAD_PRODUCTS = 100_000  # of those, outside the form; beyond, matrix products of a library overtake loops
@@ -82,8 +82,3 @@ def run_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
         return sizes
     plain = recipe.steps * (STEP_SECONDS + PRODUCT_SECONDS * sizes.products)
     return sizes if plain >= WORTH else None
-
-
-NO_FORM = (
-    "it is for exact engines, linear attention with one output and no test sets, and gd, sgd, momentum, adam, adamw"
-)

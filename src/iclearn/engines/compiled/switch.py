@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Literal
 
 from ...core.errors import IclearnError
+from ...core.processes import usable_cores
 
 SWITCH = "ICLEARN_COMPILED"
 THREADS = "ICLEARN_THREADS"
@@ -73,4 +74,4 @@ def thread_count() -> int:
         if not given.isdigit() or int(given) < 1:
             raise IclearnError(f"{THREADS} is {given!r}: it must be a number of threads, at least 1")
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
