@@ -1,6 +1,6 @@
 """SIGKILL at random moments, again and again, then the same command: nothing is lost, no number differs.
 
-    pytest -m faults                    # 210 kills
+    pytest -m faults                    # 240 kills
     ICLEARN_KILLS=2 pytest -m faults    # a few of each kind
 
 Each kind of work is done once undisturbed. Then it is begun in another folder and killed, with all its processes, at
@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -62,7 +63,27 @@ WORK = {
     "sweep": SWEEPING,
     "sweep with workers": [*SWEEPING, "--workers", "2"],
     "sweep on Dask": [*SWEEPING, "--cluster", "local", "--workers", "2"],
-}
+    "language model": [*COMMAND, "reproduce", "xie2025-llm", "--stsb", "../stsb", "--model", "../model", "--out", "r",
+                       "--pairs", "30", "--shots", "2", "--features", "hidden", "--device", "cpu"],
+}  # fmt: skip
+
+
+def prepare(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kind of work reads: a tiny language model with random weights, and files of STS-Benchmark's shape."""
+    if "Dask" in kind:
+        pytest.importorskip("dask.distributed")
+    if kind == "language model":
+        torch = pytest.importorskip("torch")
+        pytest.importorskip("transformers")
+        monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "llm"))
+        from synthetic_stsb import write_stsb
+        from tiny_models import make_model, make_tokenizer
+
+        tokenizer = make_tokenizer("apart")
+        tokenizer.save_pretrained(folder / "model")
+        make_model("llama", len(tokenizer), torch).save_pretrained(folder / "model")
+        (folder / "stsb").mkdir()
+        write_stsb(folder / "stsb", np.random.default_rng(0))
 
 
 def begin(words: list[str], folder: Path) -> subprocess.Popen:
@@ -90,6 +111,9 @@ def assert_same(one: Path, other: Path) -> None:
             assert first.equals(second), name
         else:
             assert Trace.load(one / name) == Trace.load(other / name), name
+    for replies in one.rglob("replies-*.jsonl"):  # of a language model, in the order they came
+        first, second = (sorted((root / replies.relative_to(one)).read_text().splitlines()) for root in (one, other))
+        assert first == second, replies.name
     for verdicts in one.rglob("verdicts.json"):
         assert verdicts.read_text() == (other / verdicts.relative_to(one)).read_text()
     left = [p for p in other.rglob(".*") if ".partial" in p.name or p.name.endswith(".old")]
@@ -97,9 +121,8 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", WORK)
-def test_nothing_is_lost_and_no_number_differs(kind, tmp_path):
-    if "Dask" in kind:
-        pytest.importorskip("dask.distributed")
+def test_nothing_is_lost_and_no_number_differs(kind, tmp_path, monkeypatch):
+    prepare(kind, tmp_path, monkeypatch)
     rng = random.Random(kind)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     start = time.monotonic()
