@@ -73,7 +73,7 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
     fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     if "-h" in argv or "--help" in argv:
-        tyro.cli(cls, prog=prog, args=["--help"], config=config)
+        tyro.cli(_in_groups(cls), prog=prog, args=["--help"], config=config)
     words = expand_flags(argv, fields, aliases or {})
     _refuse_empty(cls, words)
     captured = io.StringIO()
@@ -82,6 +82,17 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
             return tyro.cli(cls, prog=prog, args=words, config=config)
     except SystemExit as stop:
         raise UsageError(_one_line(captured.getvalue()) or f"could not read the command line ({stop.code})") from None
+
+
+def _in_groups(cls: type) -> type:
+    """For the help: the dataclasses that `cls` inherits its flags from as groups, under the names of those classes."""
+    groups = [base for base in reversed(cls.__bases__) if dataclasses.is_dataclass(base)]
+    if not groups:
+        return cls
+    names = [(group.__name__.removesuffix("Flags").lower(), group, group()) for group in groups]
+    shown = dataclasses.make_dataclass(cls.__name__, names, frozen=True)
+    shown.__doc__ = cls.__doc__
+    return shown
 
 
 def _refuse_empty(cls: type, words: Sequence[str]) -> None:

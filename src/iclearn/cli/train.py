@@ -15,7 +15,7 @@ from ..core.errors import IclearnError
 from .output import json_text
 from .parsing import parse
 from .show import draw
-from .train_flags import PUBLIC_FLAGS, TrainArgs
+from .train_flags import PUBLIC_FLAGS, OutputFlags, RecipeFlags, TrainArgs
 
 if TYPE_CHECKING:
     from ..core.dataset import Dataset
@@ -23,21 +23,9 @@ if TYPE_CHECKING:
     from ..core.trace import Trace
     from ..engines.simulate import Progress
 
-# Flags that say what to do with a run, and go with a recipe file; the others describe the run.
 LONG = 60.0  # seconds of work of which one is told beforehand
-WITH_RECIPE = {
-    "quiet",
-    "json",
-    "no_text",
-    "recipe",
-    "set",
-    "out",
-    "plot",
-    "export",
-    "show",
-    "again",
-    "no_compile_cache",
-}
+# Flags that say what to do with a run, and go with a recipe file; the others describe the run.
+WITH_RECIPE = {f.name for f in (*fields(OutputFlags), *fields(RecipeFlags))} - {"track_value"}
 
 
 def run(argv: Sequence[str]) -> int:

@@ -18,27 +18,22 @@ PUBLIC_FLAGS = {name: name for name in _SAME} | {
     "head_num": "heads",
 }  # fmt: skip
 Model = Literal["attnM", "attnS", "mlp", "conv", "merged", "separate", "merged_reduced", "separate_reduced"]
+NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # where the text says what comes without the flag
+MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
+MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
+Numbers = Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT ...", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
-class TrainArgs:
-    """Train attention on in-context linear regression, exactly and in seconds.
-
-    Every command line of linattn-icl works unchanged (its flags and their unambiguous prefixes are accepted:
-    --head_num, --KQ_dim, --in_dim, --trainset_size, --testset_size, --epoch, ...). A recipe of any task and model
-    is trained with --recipe.
-
-    iclearn train --model attnM --head 8 --init 1e-6 --show
-    iclearn train --model attnS --heads 5 --prompts inf --init 1e-2 --steps 20001 --lr 0.02 --plot staircase.png
-    iclearn train --recipe examples/recipe.yaml --set seed=3 optimizer.lr=0.01
-    """
+class ModelFlags:
+    """The model and its initial weights."""
 
     model: Model = "attnM"
     """attnM/merged and attnS/separate are full attention; *_reduced leave out the zero blocks; mlp and conv are the
     equivalent linear networks on cubic features."""
-    heads: int | None = None
+    heads: MaybeInt = None
     """Number of heads (public: --head_num). Default 1, or what --weights has."""
-    rank: int | None = None
+    rank: MaybeInt = None
     """Rank of separate key-query weights (public: --KQ_dim). Default 1, or what --weights has."""
     init: float = 0.01
     """Scale of the initial weights."""
@@ -47,16 +42,27 @@ class TrainArgs:
     init, as when the published Figure 3 was made; stacked: the newest public code."""
     softmax: bool = False
     """Softmax attention instead of linear."""
-    normalize: Literal["none", "context", "tokens"] | None = None
+    normalize: Annotated[Literal["none", "context", "tokens"] | None, NO_DEFAULT] = None
     """Divide the sum over tokens by nothing (public code), by N (the paper), or by N+1 (public code with --vary_len).
     Default: what the public code does."""
+    cubic_feat: bool = False
+    """Read cubic features (implied by --model mlp)."""
+    weights: MaybePath = None
+    """Start from the weights in this .npz file: weights_kq and weights_value (H, D+1, D+1), or weights_key and
+    weights_query (H, R, D+1) and weights_value, or as a Trace stores them."""
+
+
+@dataclass(frozen=True)
+class DataFlags:
+    """The prompts."""
+
     dim: int = 4
     """Dimension D of x (public: --in_dim)."""
     out_dim: int = 1
     """Number of outputs."""
     seq_len: int = 32
     """Tokens in a prompt, the query included: N + 1."""
-    context: int | None = None
+    context: MaybeInt = None
     """Context pairs N; overrides --seq-len."""
     prompts: Annotated[str, tyro.conf.arg(metavar="P|inf")] = "5000"
     """Prompts in the training set (public: --trainset_size); inf: infinitely many, integrated exactly."""
@@ -68,31 +74,32 @@ class TrainArgs:
     """White covariance I/D."""
     covariance: Literal["linear", "power", "two_level", "spiked"] = "linear"
     """Shape of the spectrum of x."""
-    covariance_parameters: tuple[float, ...] = ()
+    covariance_parameters: Numbers = ()
     """power: exponent; two_level: number of large ones, ratio; spiked: spike."""
-    eigenvalues: tuple[float, ...] = ()
+    eigenvalues: Numbers = ()
     """Explicit eigenvalues of the covariance of x; they set --dim."""
-    prior_mean: tuple[float, ...] = ()
+    prior_mean: Numbers = ()
     """Mean of the task vectors."""
     noise: float = 0.0
     """Variance of the noise on context labels."""
     vary_len: bool = False
     """Average the loss over all prefixes of the prompt."""
-    cubic_feat: bool = False
-    """Read cubic features (implied by --model mlp)."""
     raw_data: bool = False
     """Do not center x and whiten the task vectors, as the public code does."""
-    dataset: Path | None = None
+    dataset: MaybePath = None
     """Train on the arrays of this .npz file: x (P, N+1, D+1), the tokens [x; y] with the query last, and y_q (P,), the
     targets; test sets x_iwl, y_q_iwl, x_icl, y_q_icl."""
-    weights: Path | None = None
-    """Start from the weights in this .npz file: weights_kq and weights_value (H, D+1, D+1), or weights_key and
-    weights_query (H, R, D+1) and weights_value, or as a Trace stores them."""
+
+
+@dataclass(frozen=True)
+class TrainingFlags:
+    """How it is trained."""
+
     optimizer: Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"] = "gd"
     """gd: full-batch gradient descent; flow: gradient flow."""
     lr: float = 1e-3
     """Learning rate."""
-    batch_size: int | None = None
+    batch_size: MaybeInt = None
     """Prompts per step, for sgd, momentum, adam, adamw."""
     steps: int = 6001
     """Number of steps (public: --epoch)."""
@@ -102,11 +109,27 @@ class TrainArgs:
     """How the loss is computed."""
     dtype: Literal["float64", "float32"] = "float64"
     """Precision."""
-    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class RecipeFlags:
+    """A run from a file, instead of the flags above."""
+
+    recipe: MaybePath = None
+    """Train the recipe in this YAML or JSON file instead of what the flags describe."""
+    set: tuple[str, ...] = ()
+    """With --recipe: fields to change, e.g. optimizer.lr=0.1 seed=3."""
+
+
+@dataclass(frozen=True)
+class OutputFlags:
+    """What is kept, drawn and printed."""
+
+    out: MaybePath = None
     """Folder of stored runs. Default: runs."""
-    plot: Path | None = None
+    plot: MaybePath = None
     """Draw the run into this file (.png, .pdf, .svg)."""
-    export: Path | None = None
+    export: MaybePath = None
     """Also write the curve to this .csv, .nc or .txt file."""
     show: bool = False
     """Open a window with the loss; without a display, write the picture and say where."""
@@ -122,7 +145,19 @@ class TrainArgs:
     """Print the outcome as JSON."""
     no_compile_cache: bool = False
     """Keep no compiled programs on disk."""
-    recipe: Path | None = None
-    """Train the recipe in this YAML or JSON file instead of what the flags describe."""
-    set: tuple[str, ...] = ()
-    """With --recipe: fields to change, e.g. optimizer.lr=0.1 seed=3."""
+
+
+@dataclass(frozen=True)
+class TrainArgs(OutputFlags, RecipeFlags, TrainingFlags, DataFlags, ModelFlags):
+    """Train attention on in-context linear regression, exactly and in seconds.
+
+    Every command line of linattn-icl works unchanged (its flags and their unambiguous prefixes are accepted:
+    --head_num, --KQ_dim, --in_dim, --trainset_size, --testset_size, --epoch, ...). A recipe of any task and model
+    is trained with --recipe. For example:
+
+    iclearn train --model attnM --head 8 --init 1e-6 --show
+
+    iclearn train --model attnS --heads 5 --prompts inf --init 1e-2 --steps 20001 --lr 0.02 --plot staircase.png
+
+    iclearn train --recipe examples/recipe.yaml --set seed=3 optimizer.lr=0.01
+    """
