@@ -98,7 +98,7 @@ def _angle_loss(
     return scale + norm**2 - fitted + few * seen + (dim - num_heads) * unseen
 
 
-def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None) -> HeadOptimum:
+def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None, *, enough: int | None = None) -> HeadOptimum:
     """The least loss of linear self-attention with a given number of heads and guess g = w_q·x_q.
 
     With `minimal_heads` or more it is the closed form `optimum`. With fewer, p_1 … p_H span [−κΔ; 1] and H−1 directions
@@ -109,6 +109,7 @@ def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None) -> HeadO
         law: of the task.
         num_heads: H.
         guess: (dim) w_q (None: 0).
+        enough: `minimal_heads`, where it is known already.
 
     Returns:
         The loss, with κ if it was searched for.
@@ -118,13 +119,14 @@ def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None) -> HeadO
     """
     if num_heads < 1:
         raise IclearnError(f"num_heads must be at least 1, not {num_heads}")
-    if num_heads >= minimal_heads(law, guess):
+    enough = minimal_heads(law, guess) if enough is None else enough
+    if num_heads >= enough:
         return HeadOptimum(num_heads, optimum(law, guess).loss, None)
     scale = law.isotropic_scale()
     if scale is None:
         raise MissingClosedForm(
             f"the optimum of {num_heads} heads is known only if the prior covariance is a multiple of the "
-            f"inverse of the inputs': take at least {minimal_heads(law, guess)} heads, or train with engine "
+            f"inverse of the inputs': take at least {enough} heads, or train with engine "
             "moments or samples"
         )
     norm = float(np.linalg.norm(law.whitened(guess)[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,20 @@ from ...core.errors import IclearnError
 Vector = Float[np.ndarray, " dim"]
 
 
+def eigenvalues(matrix: Float[np.ndarray, "dim dim"]) -> Vector:
+    """Eigenvalues of a symmetric matrix, at once where it is diagonal.
+
+    Args:
+        matrix: (dim, dim).
+
+    Returns:
+        (dim) ascending.
+    """
+    if np.count_nonzero(matrix - np.diag(diagonal := np.diagonal(matrix))) == 0:
+        return np.sort(diagonal)
+    return np.linalg.eigvalsh(matrix)
+
+
 def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarray:
     matrix = np.eye(dim) if value is None else np.array(value, float)
     if matrix.shape != (dim, dim):
@@ -21,7 +36,7 @@ def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarr
     if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > 1e-10 * np.abs(matrix).max():
         raise IclearnError(f"{name} must be a finite symmetric matrix")
     matrix = (matrix + matrix.T) / 2
-    smallest = np.linalg.eigvalsh(matrix)[0]
+    smallest = eigenvalues(matrix)[0]
     if not smallest > 0:
         raise IclearnError(f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}")
     return matrix
@@ -95,9 +110,18 @@ class Law:
         Attention composed with an invertible linear map of the tokens [x; y] is attention again, so inputs may be
         whitened and w* taken off the labels.
         """
+        root, prior = self._whitening
+        return root @ (self.mean - self.guess(guess)), prior
+
+    @cached_property
+    def _whitening(self) -> tuple[np.ndarray, np.ndarray]:
+        """Λ^½ and Λ^½ Σ Λ^½."""
+        if np.count_nonzero(self.inputs - np.diag(diagonal := np.diagonal(self.inputs))) == 0:
+            scale = np.sqrt(diagonal)
+            return np.diag(scale), scale[:, None] * self.prior * scale
         values, vectors = np.linalg.eigh(self.inputs)
         root = (vectors * np.sqrt(values)) @ vectors.T
-        return root @ (self.mean - self.guess(guess)), root @ self.prior @ root
+        return root, root @ self.prior @ root
 
     def isotropic_scale(self) -> float | None:
         """s where Λ^½ Σ Λ^½ = s·I (rotations then change nothing), None where it is not of this form."""

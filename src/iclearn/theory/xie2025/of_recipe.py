@@ -32,7 +32,7 @@ class XieOptions:
     noise: float = 0.0
     """Variance of the noise on the context labels."""
     heads: tuple[int, ...] = ()
-    """Numbers of heads to list. Default: 1 ... d + 1."""
+    """Numbers of heads to list. Default: 1 ... d + 1, a choice of them where d is 40 or more."""
 
 
 class Xie2025(AbstractTheory):

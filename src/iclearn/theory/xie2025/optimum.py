@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .law import Law
+from .law import Law, eigenvalues
 from .lsa_loss import LSAWeights, fold_symmetric
 
 
@@ -116,7 +116,7 @@ def optimum(law: Law, guess: ArrayLike | None = None) -> Optimum:
     (5.238095, 0.176471, 5.414566)
     """
     offset, prior = law.whitened(guess)
-    values = np.linalg.eigvalsh(prior)
+    values = eigenvalues(prior)
     # s − s²/((1+1/C)s + (tr+σ²)/C), written without the difference
     spread = (values.sum() + law.noise) / law.context_len
     tail = values / law.context_len + spread

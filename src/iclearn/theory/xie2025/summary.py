@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from ...core.errors import IclearnError, IclearnWarning
+from ...core.memory import available_bytes, in_words
 from .bayes import bayes_loss
 from .gd import gd_step
 from .heads import best_loss
 from .law import Law
 from .optimum import minimal_heads, optimum
+
+MANY = 40  # numbers of heads that are listed without being asked for
 
 
 def summary(
@@ -22,7 +29,8 @@ def summary(
         context_len: C.
         prior_norm: m = ‖w*‖.
         noise: σ², the variance of the noise on context labels.
-        heads: the numbers of heads to list (None: 1 … d+1; more add nothing).
+        heads: the numbers of heads to list (None: 1 … d+1, of which a few are chosen where there are many; more than
+            d+1 add nothing).
 
     Returns:
         Names and values that can be written as JSON: what ``iclearn theory xie2025`` prints.
@@ -31,9 +39,12 @@ def summary(
     >>> [round(row["loss"], 6) for row in table["heads"][:2]], table["minimal_heads"]
     ([5.482178, 5.35212], 10)
     """
+    _refuse_or_warn(dim)
     law = Law.isotropic(dim, context_len, prior_norm, noise)
-    listed = range(1, dim + 2) if heads is None else [heads] if isinstance(heads, int) else heads
+    listed = _listed(dim) if heads is None else [heads] if isinstance(heads, int) else heads
+    enough = minimal_heads(law)
     best, how = optimum(law), {True: "closed form", False: "search over one angle (observed, not proved)"}
+    rows = [best_loss(law, number, enough=enough) for number in listed]
     return {
         "dim": dim,
         "context_len": context_len,
@@ -44,7 +55,23 @@ def summary(
         "yq_lsa": {"loss": best.step_loss},
         "optimum": best.loss,
         "gap": best.gap,
-        "minimal_heads": minimal_heads(law),
-        "heads": [row._asdict() | {"how": how[row.kappa is None]} for row in (best_loss(law, h) for h in listed)],
+        "minimal_heads": enough,
+        "heads": [row._asdict() | {"how": how[row.kappa is None]} for row in rows],
         "bayes": bayes_loss(law)._asdict(),
     }
+
+
+def _listed(dim: int) -> list[int]:
+    """1 … d+1, or about forty of them, evenly in the logarithm, with d and d+1."""
+    if dim < MANY:
+        return list(range(1, dim + 2))
+    return sorted({round(number) for number in np.geomspace(1, dim - 1, MANY)} | {dim, dim + 1})
+
+
+def _refuse_or_warn(dim: int) -> None:
+    """The matrices (dim, dim) must fit, and what takes minutes says so."""
+    needed = 10 * 8 * dim**2
+    if needed > available_bytes():
+        raise IclearnError(f"dim {dim} needs matrices of {in_words(needed)} in all: choose a smaller --dim")
+    if dim >= 2000:
+        warnings.warn(f"dim {dim}: about {max(dim**3 * 1e-9, 10):.0f} s of work", IclearnWarning, stacklevel=3)
