@@ -87,13 +87,15 @@ def test_typical_runs_need_only_a_scale():
 
 def test_requests_that_do_not_fit_are_refused():
     with pytest.raises(IclearnError, match="initial weights, or a positive init scale"):
-        predict("separate", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2)
+        predict("separate", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2, gain=1)
     with pytest.raises(IclearnError, match="not the weights of a merged model"):
-        predict("merged", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2, weights=random_separate(2, 2, 1, 0.1, 0))
+        predict(
+            "merged", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2, gain=1, weights=random_separate(2, 2, 1, 0.1, 0)
+        )
     with pytest.raises(IclearnError, match="pass weights="):
-        predict("merged", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2, init=0.1, method="flow")
+        predict("merged", [0.6, 0.4], 31, steps=10, lr=0.1, num_heads=2, gain=1, init=0.1, method="flow")
     with pytest.raises(IclearnError, match="steps must be at least 1"):
-        predict("merged", [0.6, 0.4], 31, steps=0, lr=0.1, num_heads=2, init=0.1)
+        predict("merged", [0.6, 0.4], 31, steps=0, lr=0.1, num_heads=2, gain=1, init=0.1)
 
 
 def test_summary_is_plain_json_with_every_number():

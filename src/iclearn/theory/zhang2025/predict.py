@@ -91,11 +91,11 @@ def predict(
     steps: int,
     lr: float,
     num_heads: int,
+    gain: float,
     rank: int = 1,
     init: float | None = None,
     weights: Mapping[str, Any] | Weights | None = None,
     basis: np.ndarray | None = None,
-    gain: float = 1.0,
     method: Literal["formula", "flow"] = "formula",
     records: int = 200,
 ) -> Any:
@@ -109,11 +109,12 @@ def predict(
         steps: number of updates.
         lr: rate of gradient descent; step n is at t/τ = 2·lr·n.
         num_heads: H.
+        gain: factor on β̂ by which the model normalizes, `gain_of`: N for ``normalize="none"``, the default of
+            `Attention`, and 1 for ``"context"``, the paper's. `iclearn.predict` takes all of this from a run.
         rank: R (separate).
         init: scale of the initial weights, for a typical run; or
         weights: the initial weights themselves (named as in a Trace), for this very run.
         basis: (dim, dim) eigenvectors of Λ as columns, where weights are not given in the eigenbasis.
-        gain: factor on β̂, see `gain_of`.
         method: ``formula``, or ``flow`` to integrate the gradient flow of all weights instead (needs `weights`).
         records: at how many steps to keep weights.
 
@@ -123,7 +124,7 @@ def predict(
         ``effective_init``, and for separate attention ``drop_time``, ``drop_step``, ``drop_head``, ``new_head`` and
         ``head_scale`` over ``drop``.
 
-    >>> run = predict("separate", [0.6, 0.4], 31, steps=5, lr=0.02, num_heads=2, init=0.01)
+    >>> run = predict("separate", [0.6, 0.4], 31, steps=5, lr=0.02, num_heads=2, gain=1, init=0.01)
     >>> run["loss"].dims, float(run["time"][1])
     (('step',), 0.04)
     """
