@@ -109,3 +109,19 @@ def test_a_sweep_finishes_its_chunk(tmp_path, workers):
     assert start(words, tmp_path).wait(LIMIT) == 0
     assert len(ledger()) == 18
     assert {name: (tmp_path / "s/ledger" / name).stat().st_mtime_ns for name in kept} == kept, "nothing is repeated"
+
+
+def test_a_reproduction_keeps_what_it_has(tmp_path):
+    """The run at hand is finished or saved, one line says how to go on, and what is stored is not computed again."""
+    words = ["reproduce", "zhang2025", "fig1b", "fig10", "--seeds", "2", "--out", "r", "--workers", "1"]
+    runs = lambda: list((tmp_path / "r/runs").glob("*.zarr"))  # noqa: E731
+    code, told = interrupt(start(words, tmp_path), runs)
+    if code in (0, 1):
+        pytest.skip("the reproduction was over before it could be interrupted")
+    assert code == 130, told
+    assert "Traceback" not in told
+    assert "goes on" in told.splitlines()[-1]
+    kept = {path.name: path.stat().st_mtime_ns for path in runs()}
+    assert kept
+    assert start(words, tmp_path).wait(LIMIT) in (0, 1)
+    assert {name: (tmp_path / "r/runs" / name).stat().st_mtime_ns for name in kept} == kept, "nothing is repeated"

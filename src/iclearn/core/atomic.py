@@ -53,12 +53,8 @@ def new_file(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
-    except FileNotFoundError as error:
-        if path.parent.is_dir():
-            raise
-        raise FileNotFoundError(
-            error.errno, "the folder was removed while it was written to", str(path.parent)
-        ) from None
+    except OSError as error:
+        raise _named(error, path) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -92,12 +88,23 @@ def new_folder(path: str | Path) -> Iterator[Path]:
             with contextlib.suppress(FileNotFoundError):  # another process took it away first
                 os.rename(path, former)
                 retired.append(former)
+    except OSError as error:
+        raise _named(error, path) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         if retired and not path.exists():
             os.rename(retired.pop(), path)
         for former in retired:
             shutil.rmtree(former, ignore_errors=True)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The error of writing `path`, saying where: the folder is gone, the disk is full, and so on."""
+    if isinstance(error, FileNotFoundError) and not path.parent.is_dir():
+        return FileNotFoundError(error.errno, "the folder was removed while it was written to", str(path.parent))
+    if error.errno is None or (error.filename is not None and ".partial" not in str(error.filename)):
+        return error
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def write_text(path: str | Path, text: str) -> Path:
