@@ -1,6 +1,6 @@
 """Random recipes, command lines and damaged files: each ends in a result or in a sentence, never in a traceback.
 
-    python -m tests.fuzz --count 100000 [--seed 0] [--only recipes lines files]
+    python -m tests.fuzz --count 100000 [--seed 0] [--first 0] [--only recipes lines files]
 
 Everything is drawn from the seed, so that a failure is found again by its number. Sizes are kept small by refusing what
 is estimated to take more than a second; a case that takes longer than a minute counts as a hang.
@@ -322,8 +322,10 @@ def prepare_folder(folder: Path) -> None:
 KINDS = {"recipes": (fuzz_recipe, 0.6), "files": (fuzz_file, 0.3), "lines": (fuzz_line, 0.1)}
 
 
-def run(count: int, seed: int = 0, only: list[str] | None = None, say: bool = False) -> tuple[Counter[str], list[str]]:
-    """`count` cases; what became of them, and the failures."""
+def run(
+    count: int, seed: int = 0, only: list[str] | None = None, say: bool = False, first: int = 0
+) -> tuple[Counter[str], list[str]]:
+    """`count` cases, beginning with the one numbered `first`; what became of them, and the failures."""
     os.environ["ICLEARN_MOST_SECONDS"] = "1"
     os.environ["ICLEARN_TRACEBACK"] = "1"
     outcomes: Counter[str] = Counter()
@@ -335,7 +337,7 @@ def run(count: int, seed: int = 0, only: list[str] | None = None, say: bool = Fa
         prepare_folder(folder)
         os.chdir(folder)
         try:
-            for number in range(count):
+            for number in range(first, first + count):
                 rng = random.Random(f"{seed}-{number}")
                 name = rng.choices(names, [KINDS[n][1] for n in names])[0]
                 signal.signal(signal.SIGALRM, _hang)
@@ -344,6 +346,8 @@ def run(count: int, seed: int = 0, only: list[str] | None = None, say: bool = Fa
                     outcomes[f"{name}: {KINDS[name][0](rng, folder)}"] += 1
                 except Exception:
                     failures.append(f"case {number} ({name}):\n{traceback.format_exc()}")
+                    if say:
+                        print(failures[-1], file=sys.stderr, flush=True)
                 finally:
                     signal.alarm(0)
                 if say and number % 1000 == 999:
@@ -361,10 +365,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", nargs="*", choices=list(KINDS))
     options = parser.parse_args()
-    found, wrong = run(options.count, options.seed, options.only, say=True)
-    for failure in wrong[:20]:
-        print(failure, file=sys.stderr)
+    found, wrong = run(options.count, options.seed, options.only, say=True, first=options.first)
     print(json.dumps({"count": options.count, "failures": len(wrong), **dict(sorted(found.items()))}, indent=1))
     sys.exit(1 if wrong else 0)

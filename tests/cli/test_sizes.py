@@ -46,6 +46,12 @@ def test_a_long_run_says_so_beforehand(tmp_path, monkeypatch, capsys):
     assert "this would take about" in capsys.readouterr().err
 
 
+def test_sizes_beyond_any_number_are_refused():
+    recipe = icl.Recipe(task=icl.LinearRegression(dim=2, out_dim=10**200), model=icl.Attention(), steps=1)
+    with pytest.raises(icl.IclearnError, match=r"beyond any machine|of memory"):
+        icl.simulate(recipe)
+
+
 @pytest.mark.parametrize("softmax", [False, True])
 def test_estimates_of_memory_are_those_of_the_arrays(softmax):
     """The samples engine keeps the prompts: what it has in memory is within a factor of four of the estimate."""

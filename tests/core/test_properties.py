@@ -112,6 +112,68 @@ def test_units_of_the_inputs_and_rotations_only_move_the_weights(engine):
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
+TRAINED = [
+    *(
+        (engine, icl.Attention(family, num_heads=3))
+        for engine in ("moments", "samples")
+        for family in ("merged", "separate", "merged_reduced", "separate_reduced")
+    ),
+    *(("samples", icl.Attention(family, num_heads=3, softmax=True)) for family in ("merged", "separate")),
+]
+
+
+def trained(engine: str, spec, arrays: tuple[np.ndarray, ...], weights) -> np.ndarray:
+    """Losses of 30 steps on given arrays from given weights."""
+    x, y, target = arrays
+    dataset = icl.Dataset(icl.Arrays(x=x, y=y, y_query=target))
+    recipe = icl.Recipe(
+        task=icl.GivenData.of(dataset), model=spec, init=icl.Init.given(weights), engine=engine, steps=30,
+        optimizer=icl.Optimizer(lr=0.02),
+    )  # fmt: skip
+    return icl.simulate(recipe, dataset=dataset, weights=weights).loss.values
+
+
+def example(spec, seed: int = 0):
+    """Arrays of 12 prompts in two dimensions, and weights that fit them."""
+    rng = np.random.default_rng(seed)
+    x, y, target = rng.normal(size=(12, 6, 2)), rng.normal(size=(12, 6, 1)), rng.normal(size=(12, 1))
+    task = icl.LinearRegression(dim=2, context_len=5, num_prompts=12)
+    drawn = spec.initial(task, icl.Init(0.6), seed, jnp.float64)
+    return (x, y, target), {name: np.asarray(w) for name, w in drawn.weights().items()}, drawn.axes
+
+
+def turned(weights, axes, matrix: np.ndarray):
+    """The weights that read x → matrix·x as the given ones read x: every axis over inputs is turned."""
+    out = {}
+    for name, array in weights.items():
+        for place, axis in enumerate(axes[name]):
+            if "input" in axis or axis == "entry":
+                size = array.shape[place]
+                whole = np.eye(size)
+                whole[: len(matrix), : len(matrix)] = matrix
+                array = np.moveaxis(np.tensordot(whole, array, (1, place)), 0, place)
+        out[name] = array
+    return out
+
+
+@pytest.mark.parametrize(("engine", "spec"), TRAINED)
+def test_training_is_equivariant(engine, spec):
+    """Rotating x with the weights, shuffling contexts, prompts or heads: the same losses at every step."""
+    (x, y, target), weights, axes = example(spec)
+    losses = trained(engine, spec, (x, y, target), weights)
+    assert losses[-1] != losses[0]
+    rng = np.random.default_rng(3)
+    rotation = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    others = {
+        "rotation": ((x @ rotation.T, y, target), turned(weights, axes, rotation)),
+        "prompts": ((x[::-1].copy(), y[::-1].copy(), target[::-1].copy()), weights),
+        "contexts": ((x[:, [4, 2, 0, 1, 3, 5]], y[:, [4, 2, 0, 1, 3, 5]], target), weights),
+        "heads": ((x, y, target), {n: w[[2, 0, 1]] if "head" in axes[n][:1] else w for n, w in weights.items()}),
+    }
+    for name, (arrays, start) in others.items():
+        np.testing.assert_allclose(trained(engine, spec, arrays, start), losses, rtol=1e-9, err_msg=name)
+
+
 def test_the_population_loss_does_not_depend_on_the_basis():
     losses = []
     for turned in (False, True):

@@ -148,7 +148,10 @@ def refuse_what_cannot_be(recipe: Recipe, task: AbstractTask | None = None) -> C
     Returns:
         The estimate of one that can be done.
     """
-    cost = estimate(recipe)
+    try:
+        cost = estimate(recipe)
+    except OverflowError:
+        raise IclearnError("these sizes are beyond any machine: choose smaller ones") from None
     given = task is not None and task.needs_dataset
     parts = {name: size for name, size in cost.parts.items() if not (given and name in ("prompts", "test sets"))}
     room, needed = _room(), sum(parts.values())

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..core import interrupts
+from ..core import interrupts, notebook
 from ..core.checks import check_int, check_type, require
 from ..core.dataset import Dataset
 from ..core.jax_settings import CompileTime, compile_meter, small_work
@@ -61,7 +61,7 @@ def simulate(
         recipe: the experiment.
         dataset: the arrays a `GivenData` task describes.
         weights: the arrays an ``init`` of scheme ``given`` describes.
-        progress: called between chunks with (step, steps, loss).
+        progress: called between chunks with (step, steps, loss). Default: a bar in a notebook, else nothing.
         checkpoint: keeps a long run's state, and gives it back when the same recipe starts again.
 
     Returns:
@@ -86,7 +86,7 @@ def simulate(
         ):
             setup = _moved(setup, device) if exact else setup
             run = one_run(recipe, setup)
-            _drive([recipe], run, progress=progress, checkpoint=checkpoint)
+            _drive([recipe], run, progress=progress or notebook.steps_bar(), checkpoint=checkpoint)
             state = jax.tree.map(lambda a: a.copy() if eqx.is_array(a) else a, run.final_state(0))
             resting = recipe.optimizer.rule == "gd" and run.bad_steps[0] is None and run.at_rest(recipe.steps)
     place = {"device": str(device.device_kind), "platform": device.platform, "path": run.path}
@@ -226,7 +226,7 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
 
     Args:
         recipes: the experiments.
-        progress: called between chunks with (runs·steps done, runs·steps in all).
+        progress: called between chunks with (runs·steps done, runs·steps in all). Default: a bar in a notebook.
 
     Returns:
         The Trace of each recipe, in order.
@@ -242,6 +242,7 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
         check_type("each of the recipes", recipe, Recipe)
     traces: dict[int, Trace] = {}
     total, done = sum(recipe.steps for recipe in recipes), 0
+    progress = progress or notebook.runs_bar("steps of all runs")
 
     def note(steps: int) -> None:
         if progress is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core import notebook
 from ..core.checks import check_int, check_type
 from ..core.errors import IclearnError
 from ..core.reader import read_spec, read_table
@@ -75,7 +76,7 @@ def carry_out(
         workers: worker processes on this machine (0: this one).
         cluster: Dask: ``local``, a scheduler's address, ``slurm`` or ``pbs``.
         retries: further attempts on a chunk that failed.
-        progress: called with (runs finished, runs in all).
+        progress: called with (runs finished, runs in all). Default: a bar in a notebook, else nothing.
         say: called with the address of Dask's dashboard, in words.
 
     Returns:
@@ -105,7 +106,7 @@ def carry_out(
         runner: Runner = processes(workers) if workers > 0 else here
         if cluster is not None:
             runner = stack.enter_context(dask_runner(cluster, workers, say))
-        execute(folder, runner, retries=retries, progress=progress)
+        execute(folder, runner, retries=retries, progress=progress or notebook.runs_bar())
     return folder
 
 
@@ -134,7 +135,7 @@ def sweep(
         workers: worker processes on this machine (0: this one).
         cluster: Dask: ``local``, a scheduler's address, ``slurm`` or ``pbs``.
         retries: further attempts on a chunk that failed.
-        progress: called with (runs finished, runs in all).
+        progress: called with (runs finished, runs in all). Default: a bar in a notebook, else nothing.
 
     Returns:
         A Dataset with the dimensions of the axes, the seeds last. Of every run: ``first_loss``, ``final_loss``,
