@@ -117,7 +117,7 @@ PARSE_ERRORS = {
     "train --lr": "iclearn train: Missing value for argument '--lr'. Expected 1 values",
     "train --lr abc": "iclearn train: Error parsing --lr: could not convert string to float: 'abc'",
     "train --lr=abc": "iclearn train: Error parsing --lr: could not convert string to float: 'abc'",
-    "train --epoch 1.5": "iclearn train: Error parsing --steps: invalid literal for int() with base 10: '1.5'",
+    "train --epoch 1.5": "iclearn train: --steps must be a whole number, not '1.5'",
     "train --model rnn": "iclearn train: invalid choice 'rnn' for argument '--model'. Expected one of ('attnM', "
     "'attnS', 'mlp', 'conv', 'merged', 'separate', 'merged_reduced', 'separate_reduced')",
     "train --engine fast": "iclearn train: invalid choice 'fast' for argument '--engine'. Expected one of ('auto', "
@@ -136,7 +136,7 @@ VALUE_ERRORS = {
     "--lr 0": "the learning rate must be positive, not 0.0",
     "--lr inf": "optimizer lr must be a finite number, not inf",
     "--init inf": "init scale must be a finite number, not inf",
-    "--init nan": "the init scale must not be negative, not nan",
+    "--init nan": "the init scale must be a number of at least 0, not nan",
     "--steps 0": "steps must be at least 1, not 0",
     "--seed -1": "the seed must be at least 0, not -1",
     "--seed 99999999999999999999": "the seed must be below 2^63, not 99999999999999999999",

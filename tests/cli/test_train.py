@@ -113,7 +113,7 @@ REFUSALS = [
     (["--prompts", "many"], "--prompts must be a whole number of at least 1, or inf, not 'many'"),
     (["--softmax", "--engine", "moments"], "for softmax attention use engine samples"),
     (["--softmax", "--prompts", "inf"], "fresh prompts at every step need a batch size"),
-    (["--init", "-1"], "init scale must not be negative"),
+    (["--init", "-1"], "init scale must be a number of at least 0"),
     (["--icl", "2"], "between 0 and 1"),
     (["--lr", "50", "--init", "1"], "the run diverged at step"),
     (["--dataset", "none.npz"], "no file none.npz"),

@@ -23,7 +23,7 @@ REFUSED = [
         lambda: Optimizer("flow", batch_size=8),
         "flow uses every prompt at each step; with a batch size choose sgd or adam",
     ),
-    (lambda: Init(-1.0), "the init scale must not be negative, not -1.0"),
+    (lambda: Init(-1.0), "the init scale must be a number of at least 0, not -1.0"),
     (
         lambda: Record(weights=10, candidates=5),
         "record 10 weights of 5 candidates: need 0 <= weights <= candidates, candidates >= 2",

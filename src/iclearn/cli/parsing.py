@@ -113,6 +113,9 @@ def _one_line(text: str) -> str:
     unfit = re.search(r"Error parsing (--[\w-]+).*?could be instantiated from.*?\['(.*?)'\]", message)
     if unfit:
         return f"{unfit[1]} cannot be {unfit[2]!r}; `--help` says what it takes"
+    number = re.search(r"Error parsing (--[\w-]+): invalid literal for int\(\).*?: '(.*?)'", message)
+    if number:
+        return f"{number[1]} must be a whole number, not {number[2]!r}"
     return message.removesuffix(".")
 
 

@@ -75,7 +75,7 @@ class Init(Spec, kind="init"):
 
     def __post_init__(self) -> None:
         check_choice("init scheme", self.scheme, Scheme)
-        require(self.scale >= 0, f"the init scale must not be negative, not {self.scale}")
+        require(self.scale >= 0, f"the init scale must be a number of at least 0, not {self.scale}")
 
     @staticmethod
     def given(weights: Mapping[str, Any]) -> Init:

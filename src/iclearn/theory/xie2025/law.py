@@ -70,7 +70,7 @@ class Law:
         if self.context_len < 1:
             raise IclearnError(f"context_len must be at least 1, not {self.context_len}")
         if not 0 <= self.noise < np.inf:
-            raise IclearnError(f"the noise variance must not be negative, not {self.noise}")
+            raise IclearnError(f"the noise variance must be finite and at least 0, not {self.noise}")
         inputs = _positive_definite("the covariance of the inputs", self.inputs, mean.size)
         prior = _positive_definite("the covariance of the prior", self.prior, mean.size)
         for name, array in {"mean": mean, "inputs": inputs, "prior": prior}.items():
@@ -84,7 +84,7 @@ class Law:
         if dim < 1:
             raise IclearnError(f"dim must be at least 1, not {dim}")
         if not 0 <= prior_norm < np.inf:
-            raise IclearnError(f"the norm of the prior mean must not be negative, not {prior_norm}")
+            raise IclearnError(f"the norm of the prior mean must be finite and at least 0, not {prior_norm}")
         return Law(np.full(dim, prior_norm / np.sqrt(dim)), context_len, noise=noise)
 
     @property
