@@ -103,3 +103,10 @@ def test_theory_at_the_edge_is_one_line(line, capsys, monkeypatch):
     assert told.count("\n") == 1
     assert "bug" not in told
     assert THEORY[line] in told
+
+
+def test_labels_beyond_floating_point_make_a_run_that_diverged():
+    """Found by the fuzzer: moments with infinite entries have no eigenvalues."""
+    task = icl.LinearRegression(dim=2, context_len=3, num_prompts=20, noise=1e300)
+    trace = icl.simulate(icl.Recipe(task=task, model=icl.Attention("merged"), steps=2, engine="moments"))
+    assert trace.status is icl.Status.DIVERGED

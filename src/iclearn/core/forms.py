@@ -98,9 +98,14 @@ class Moments(AbstractForm):
         return quadratic(coefficients, self.second, self.cross, self.constant)
 
     def minimum(self) -> Any:
-        """c − ⟨b, M⁺ b⟩/outputs, at T = M⁺ b, where M⁺ leaves out eigenvalues of M that are zero to rounding."""
+        """c − ⟨b, M⁺ b⟩/outputs, at T = M⁺ b, where M⁺ leaves out eigenvalues of M that are zero to rounding.
+
+        NaN where moments are infinite, as those of labels beyond floating point.
+        """
         xp = numpy_of(self.constant)
         second, cross = xp.asarray(self.second, float), xp.asarray(self.cross, float)
+        if xp is np and not np.isfinite(second).all():
+            return np.nan
         values, vectors = xp.linalg.eigh(second)
         keep = values > values[-1] * len(values) * np.finfo(float).eps * 10
         projected = (vectors.T @ cross) ** 2 / xp.where(keep, values, 1.0)[:, None]
