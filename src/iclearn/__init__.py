@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .core.task import AbstractTask
     from .core.trace import Trace
     from .engines.simulate import simulate, simulate_many
+    from .engines.training_loss import TrainingLoss
     from .models import predictors
     from .models.attention import Attention
     from .models.lsa import LSA
@@ -60,6 +61,7 @@ _HOME = {
     "core.task": ("AbstractTask",),
     "core.trace": ("Trace",),
     "engines.simulate": ("simulate", "simulate_many"),
+    "engines.training_loss": ("TrainingLoss",),
     "models.attention": ("Attention",),
     "models.lsa": ("LSA",),
     "models.softmax_layers": ("SoftmaxLayer",),
@@ -84,9 +86,10 @@ _PACKAGES = {
 __all__ = [
     "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "Claim", "Covariance",
     "Dataset", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression", "Optimizer", "Paper", "Prompt",
-    "Recipe", "Record", "Report", "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "Verdict",
-    "__version__", "configure", "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors",
-    "probes", "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
+    "Recipe", "Record", "Report", "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss",
+    "Verdict", "__version__", "configure", "dataset_from", "find_plateaus", "models", "papers", "predict",
+    "predictors", "probes", "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory",
+    "weights_from",
 ]  # fmt: skip
 
 

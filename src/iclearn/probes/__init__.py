@@ -11,7 +11,9 @@ from .alignment import (
 from .conserved import (
     conserved, drift, key_query_conserved, merged_conserved, network_conserved, value_key_conserved,
 )  # fmt: skip
+from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
+from .interventions import graft, head_ablation
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .predictors_match import NearestPredictor, nearest_predictor
 from .reading import effective_matrices
@@ -23,10 +25,10 @@ from .similarity import (
 __all__ = [
     "Drop", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay", "NearestPredictor", "Plateau",
     "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare", "conserved", "contributions",
-    "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_log_law",
-    "fit_power_law", "growth_times", "head_alignment", "key_query_conserved", "learned_strengths", "match_plateaus",
-    "merged_conserved", "model_matrix", "nearest_predictor", "network_conserved", "population_distance",
-    "population_sensitivity", "value_key_conserved",
+    "curvature", "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus",
+    "fit_log_law", "fit_power_law", "graft", "growth_times", "head_ablation", "head_alignment", "key_query_conserved",
+    "learned_strengths", "match_plateaus", "merged_conserved", "model_matrix", "nearest_predictor",
+    "network_conserved", "population_distance", "population_sensitivity", "value_key_conserved",
 ]  # fmt: skip
 
 

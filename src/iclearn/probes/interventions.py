@@ -1,0 +1,104 @@
+"""What a part of a model is good for: heads taken out, weights put back to, or on to, another moment of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import require
+from ..core.errors import IclearnError
+from ..core.trace import Trace
+from .curvature import LossFunction
+
+
+def _index(trace: Trace, step: int | None) -> int:
+    require("record" in trace.data, "this run recorded no weights: train with record=Record(weights=…) above 0")
+    steps = trace.data["record"].values
+    return len(steps) - 1 if step is None else int(np.argmin(np.abs(steps - step)))
+
+
+def head_ablation(trace: Trace, loss: LossFunction, step: int | None = None) -> Any:
+    """The loss without each head, and with each head alone.
+
+    Args:
+        trace: the run; its model must have heads.
+        loss: of its model, such as ``TrainingLoss(trace.recipe)``.
+        step: when; the nearest recorded step is taken (None: the last).
+
+    Returns:
+        An `xarray.Dataset` over ``head``: ``without`` and ``alone``, losses; ``loss`` with all heads, ``none`` without
+        any.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> model, init = icl.Attention("merged", num_heads=2), icl.Init(0.1)
+    >>> trace = icl.simulate(icl.Recipe(task=task, model=model, init=init, steps=2000))
+    >>> found = head_ablation(trace, icl.TrainingLoss(trace.recipe))
+    >>> bool((found["without"] > found["loss"]).all()), float(found["none"])  # both are of use; E y² without any
+    (True, 1.0)
+    """
+    import xarray as xr
+
+    weights = trace.weights(_index(trace, step))
+    axes = trace.model(step).axes
+    places = {name: axes[name].index("head") for name in weights if "head" in axes[name]}
+    if not places:
+        raise IclearnError(f"the model {trace.recipe.model.describe()} has no heads to take out")
+    count = next(weights[name].shape[place] for name, place in places.items())
+
+    def kept(heads: Sequence[int]) -> float:
+        cut = dict(weights)
+        for name, place in places.items():
+            mask = np.isin(np.arange(count), heads).reshape(
+                [-1 if i == place else 1 for i in range(weights[name].ndim)]
+            )
+            cut[name] = np.where(mask, weights[name], 0)
+        return _loss_of(trace, loss, cut)
+
+    every = range(count)
+    data = {
+        "without": ("head", [kept([h for h in every if h != out]) for out in every]),
+        "alone": ("head", [kept([only]) for only in every]),
+        "loss": ((), _loss_of(trace, loss, weights)),
+        "none": ((), kept([])),
+    }
+    return xr.Dataset(data, {"head": np.arange(count)}, {"step": int(trace.data["record"].values[_index(trace, step)])})
+
+
+def graft(
+    trace: Trace, loss: LossFunction, names: Sequence[str], *, donor: int, host: int | None = None
+) -> dict[str, float]:
+    """The loss of a model that has some of its weights from another moment of the same run.
+
+    Weights put back to an earlier moment show what has been learned in them since; weights put on from a later one show
+    what is still to be learned in them.
+
+    Args:
+        trace: the run.
+        loss: of its model, such as ``TrainingLoss(trace.recipe)``.
+        names: of the weights that are taken from the donor, as the model names them.
+        donor: step of the donor; the nearest recorded one is taken.
+        host: step of the host (None: the last).
+
+    Returns:
+        Losses of ``host``, ``donor`` and ``graft``.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> trace = icl.simulate(icl.Recipe(task=task, model=icl.Attention("merged"), steps=2000, init=icl.Init(0.1)))
+    >>> found = graft(trace, icl.TrainingLoss(trace.recipe), ["value"], donor=0)
+    >>> found["host"] < found["graft"]
+    True
+    """
+    old, own = trace.weights(_index(trace, donor)), trace.weights(_index(trace, host))
+    unknown = [name for name in names if name not in own]
+    if unknown or not names:
+        raise IclearnError(f"the model's weights are {', '.join(own)}, not {', '.join(unknown) or 'none of them'}")
+    models = {"host": own, "donor": old, "graft": {**own, **{name: old[name] for name in names}}}
+    return {name: _loss_of(trace, loss, weights) for name, weights in models.items()}
+
+
+def _loss_of(trace: Trace, loss: LossFunction, weights: dict[str, Any]) -> float:
+    return float(loss(trace.recipe.model.rebuild(trace.recipe.task.dim, weights)))
