@@ -129,8 +129,9 @@ def staircases():
         values = tuple(np.round(np.sort(rng.uniform(0.05, 1.0, dim) ** 1.5)[::-1] + 0.02, 4).tolist())
         yield Setting(
             family="merged" if merged else "separate", eigenvalues=values, heads=int(rng.integers(1, 7)),
-            rank=int(rng.integers(1, dim + 1)) if n % 3 == 1 else 1, init=float(10 ** rng.uniform(-5 if merged else -2.5, -1)),
-            lr=0.05 / stiffness(values, 31, "none"), steps=int(rng.choice([400, 3001, 12_001])), seed=int(rng.integers(8)),
+            rank=int(rng.integers(1, dim + 1)) if n % 3 == 1 else 1,
+            init=float(10 ** rng.uniform(-5 if merged else -2.5, -1)), lr=0.05 / stiffness(values, 31, "none"),
+            steps=int(rng.choice([400, 3001, 12_001])), seed=int(rng.integers(8)),
         )  # fmt: skip
 
 
