@@ -3,7 +3,7 @@ import { at, sampleSteps } from "iclearn/reading";
 import { defaults, facts, trainedInPage } from "iclearn/settings";
 import { sub } from "iclearn/explain";
 import { references } from "iclearn/others";
-import { interpolated } from "iclearn/panels";
+import { theoryOf } from "iclearn/theory";
 
 /** The recipe, as `iclearn train --recipe` and `Recipe.from_json` read it. */
 export function recipeOf(setting) {
@@ -80,7 +80,7 @@ export function csvOf(scene) {
   }
   const heads = scene.curves.values.map((_, h) => `value_${h + 1}`);
   const lines = [["step", "time", "loss", "theory_loss", ...(python?.losses ? ["python_loss"] : []), ...heads].join(",")];
-  const theory = interpolated(scene.theory.steps, scene.theory.loss, scene.curves.steps);
+  const theory = theoryOf(setting, scene.start, scene.sizes, scene.values, scene.gain, scene.curves.steps).loss;
   scene.curves.steps.forEach((step, i) => {
     const time = 2 * setting.lr * step;
     const loss = scene.result.losses[step];
