@@ -60,3 +60,23 @@ def tab(browser, page_file):
     yield opened
     context.close()
     assert not opened.errors, opened.errors
+
+
+@pytest.fixture(scope="session")
+def sweep_file(tmp_path_factory):
+    """The page of a small real sweep, some of whose runs diverge, with curves; its folder `sweep` is beside it."""
+    from iclearn.cli import main
+    from iclearn.sweeps.api import carry_out, make_plan
+
+    place = tmp_path_factory.mktemp("swept")
+    base = {
+        "task": {"dim": 2, "num_prompts": "inf"}, "model": {"family": "separate_reduced", "num_heads": 2}, "steps": 65,
+    }  # fmt: skip
+    axes = {
+        "optimizer.lr": {"logspace": [0.01, 10, 4]}, "init.scale": [0.05, 0.1, 0.2],
+        "model.family": ["separate_reduced", "merged_reduced"],
+    }  # fmt: skip
+    kept = {"curve": True, "samples": 32}
+    carry_out(make_plan(base, axes, seeds=2, reduce=kept, path="serial"), place / "sweep")
+    assert main(["report", str(place / "sweep"), "--out", str(place / "sweep.html")]) == 0
+    return place / "sweep.html"

@@ -28,15 +28,20 @@ SHAPES = [  # family, D, H, R
 EACH = 11
 
 
+def stiffness(values, context, normalize):
+    """The largest curvature of the loss at the optimum, roughly: a learning rate well below 1 over it is stable."""
+    gain = {"none": context, "context": 1, "tokens": context / (context + 1)}[normalize]
+    top, trace = max(values), sum(values)
+    return (gain * (top**2 + (top**2 + top * trace) / context)) ** (2 / 3) * top ** (2 / 3)
+
+
 def random_settings(rng, family, dim, heads, rank):
     """Settings of one shape: spectra, contexts, scales, schemes, sums and learning rates at random."""
     for _ in range(EACH):
         values = np.round(rng.uniform(0.05, 1.0, dim), 4)
         context = int(rng.choice([1, 3, 10, 31, 200]))
         normalize = str(rng.choice(["none", "context", "tokens"]))
-        gain = {"none": context, "context": 1, "tokens": context / (context + 1)}[normalize]
-        top, trace = values.max(), values.sum()
-        stiff = (gain * (top**2 + (top**2 + top * trace) / context)) ** (2 / 3) * top ** (2 / 3)
+        stiff = stiffness(values, context, normalize)
         yield Setting(
             family=family, eigenvalues=tuple(values.tolist()), heads=heads, rank=rank, context=context,
             init=float(10 ** rng.uniform(-5, -0.7)), scheme=str(rng.choice(["entries", "per_head", "stacked"])),
@@ -113,3 +118,64 @@ def test_the_pages_theory_is_iclearns(tab, setting):
         assert [d[1] for d in drops] == theory["drop_head"].values.tolist()
         assert [d[2] for d in drops] == theory["new_head"].values.tolist()
         np.testing.assert_allclose([d[3] for d in drops], theory["drop_time"].values, rtol=1e-5)
+
+
+def staircases():
+    """Settings whose curves have none to many plateaus: spectra, ranks, scales, families, lengths."""
+    rng = np.random.default_rng(3)
+    for n in range(36):
+        dim = int(rng.integers(1, 7))
+        merged = n % 6 == 0
+        values = tuple(np.round(np.sort(rng.uniform(0.05, 1.0, dim) ** 1.5)[::-1] + 0.02, 4).tolist())
+        yield Setting(
+            family="merged" if merged else "separate", eigenvalues=values, heads=int(rng.integers(1, 7)),
+            rank=int(rng.integers(1, dim + 1)) if n % 3 == 1 else 1,
+            init=float(10 ** rng.uniform(-5 if merged else -2.5, -1)), lr=0.05 / stiffness(values, 31, "none"),
+            steps=int(rng.choice([400, 3001, 12_001])), seed=int(rng.integers(8)),
+        )  # fmt: skip
+
+
+def test_plateaus_are_those_that_the_probe_finds(tab):
+    """36 runs in linear and logarithmic time: the page reads plateaus off the curve by the rule of `find_plateaus`."""
+    settings = list(staircases())
+    found = tab.page.evaluate(
+        """async (settings) => {
+          const { train } = await import("iclearn/engine");
+          const { findPlateaus, readSteps } = await import("iclearn/plateaus");
+          const { normalsOf } = await import("iclearn/settings");
+          return settings.map((setting) => {
+            const { losses } = train(setting, normalsOf(setting.seed));
+            return [false, true].map((log) => {
+              const steps = Array.from(readSteps(losses.length, log));
+              return { steps, loss: steps.map((step) => losses[step]), plateaus: findPlateaus(losses, log) };
+            });
+          });
+        }""",
+        [vars(s) for s in settings],
+    )
+    counts = []
+    for setting, pair in zip(settings, found, strict=True):
+        for scale, ours in zip(("linear", "log"), pair, strict=True):
+            expected = icl.find_plateaus(np.array(ours["loss"]), time=ours["steps"], scale=scale).plateaus
+            rows = [[p["start"], p["end"], p["height"]] for p in ours["plateaus"]]
+            counts.append(len(rows))
+            assert len(rows) == len(expected), (setting, scale)
+            for row, plateau in zip(rows, expected, strict=True):
+                np.testing.assert_allclose(
+                    row, [plateau.start, plateau.end, plateau.height], rtol=1e-6, err_msg=str(setting)
+                )
+    assert len(settings) >= 30
+    assert max(counts) >= 3
+    assert min(counts) == 0
+
+
+def test_a_curve_that_rises_is_not_read(tab):
+    """The page's detector is for curves without noise, and says so by finding nothing."""
+    found = tab.page.evaluate(
+        """async () => {
+          const { findPlateaus } = await import("iclearn/plateaus");
+          const rows = Array.from({ length: 500 }, (_, i) => Math.exp(-i / 100) + 0.01 * Math.sin(i));
+          return [findPlateaus(rows), findPlateaus(new Float64Array(500).fill(1)), findPlateaus([1, 0.5])];
+        }"""
+    )
+    assert found == [None, [], None]

@@ -75,15 +75,15 @@ def test_curves_and_explorer_open(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
-def test_no_serious_accessibility_fault(browser, report_file, page_file, scheme, size):
-    """axe-core on the report and on the explorer."""
+def test_no_serious_accessibility_fault(browser, report_file, page_file, sweep_file, scheme, size):
+    """axe-core on the report, the explorer and a sweep."""
     found = importlib.util.find_spec("axe_playwright_python")
     if found is None:
         pytest.skip("axe-core is not here (pip install axe-playwright-python)")
     axe = (Path(found.submodule_search_locations[0]) / "axe.min.js").read_text()
     context = browser.new_context(viewport=SIZES[size], color_scheme=scheme)
     faults = []
-    for file in (report_file, page_file):
+    for file in (report_file, page_file, sweep_file):
         page = context.new_page()
         page.goto(file.as_uri())
         page.wait_for_timeout(300)

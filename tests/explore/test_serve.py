@@ -180,6 +180,61 @@ def test_python_trains_what_the_page_cannot(changes):
     assert loss[-1] < loss[0]
 
 
+def test_a_layer_that_reads_documents():
+    """Beside its loss, how far it is from one gradient step, over training."""
+    setting = Setting(kind="documents", context=10, embedding=4, batch=16, rule="adam", lr=0.02, steps=60, init=0.02)
+    answer = run_for_page(setting)
+    assert np.frombuffer(base64.b64decode(answer["loss"]), "<f8").shape == (60,)
+    found = answer["measures"]
+    assert (found["steps"][0], found["steps"][-1]) == (0, 60)
+    assert len(found["steps"]) == len(found["loss"]) == len(found["cosine"]) == len(found["apart"])
+    assert found["loss"][-1] < found["loss"][0]
+    assert found["cosine"][-1] > 0.5  # it turns towards the gradient step
+    for bad in ({"batch": 0}, {"context": 1}, {"embedding": 1000}):
+        with pytest.raises(icl.IclearnError):
+            Setting(**{**vars(setting), **bad})
+
+
+def test_a_model_of_its_own_is_shown_alone(browser, explorer):
+    """A softmax layer and linear self-attention: no linear attention beside them; time, export and compare go on."""
+    context = browser.new_context()
+    page, errors = context.new_page(), []
+    page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.goto(explorer.url)
+    page.wait_for_selector('body[data-shown][data-busy=""]')
+    documents = "kind=documents&context=10&embedding=4&batch=16&rule=adam&lr=0.02&steps=60&init=0.02"
+    page.evaluate("hash => { location.hash = hash; }", documents)
+    page.wait_for_selector("body[data-measures=yes]", timeout=120_000)
+    assert page.is_hidden("#landscape")
+    assert page.is_hidden("#n-heads")
+    assert page.is_visible("#c-layer")
+    assert "one gradient step" in page.inner_text("#explain")
+    page.locator("body").click(position={"x": 5, "y": 5})
+    early = page.inner_text("#explain")
+    page.keyboard.press("End")
+    page.wait_for_timeout(100)
+    assert page.inner_text("#explain") != early
+    page.click("#export")
+    with page.expect_download() as saved:
+        page.click("#save-csv")
+    lines = saved.value.path().read_text().splitlines()
+    assert (lines[0], len(lines)) == ("step,loss", 61)
+    with page.expect_download() as saved:
+        page.click("#save-svg")
+    assert "one gradient step" in saved.value.path().read_text()
+    page.keyboard.press("Escape")
+    page.evaluate("hash => { location.hash = hash; }", "kind=lsa&eigenvalues=1,1&heads=2&prior=1&steps=40&init=0.1")
+    page.wait_for_selector("#referee:has-text('population engine')", timeout=120_000)
+    assert "gradient step from w*" in page.inner_text("#explain")
+    assert page.is_hidden("#distances")
+    page.evaluate("hash => { location.hash = hash; }", "steps=300&init=0.2")
+    page.wait_for_selector("#referee.good:has-text('agrees')", timeout=120_000)
+    assert page.is_visible("#landscape")
+    context.close()
+    assert not errors
+
+
 def test_two_tabs_with_the_referee(browser, explorer):
     """Each tab gets the answer to its own setting; a seed that the page does not carry comes from Python."""
     context = browser.new_context()

@@ -1,4 +1,4 @@
-"""`iclearn report [FOLDERS…]`: everything that was reproduced as one HTML file."""
+"""`iclearn report [FOLDERS…]`: what was reproduced, trained or swept as one HTML file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from .parsing import parse
 
 @dataclass(frozen=True)
 class ReportArgs:
-    """Write one HTML file of what `iclearn reproduce` stored: verdicts, figures, curves, recipes, cards, explorer."""
+    """Write one HTML file of what `iclearn reproduce` stored: verdicts, figures, curves, recipes, cards, explorer; or
+    of a store of runs, or of a sweep: a phase diagram whose cells show their runs."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Folders that `iclearn reproduce` wrote, or stores of runs, such as `runs`. Default: all under `reproduced`."""
+    """Folders that `iclearn reproduce` or `iclearn sweep` wrote, or stores of runs, such as `runs`. Default: all under
+    `reproduced`."""
     out: Path = Path("report.html")
     """The file to write."""
 
@@ -36,5 +38,6 @@ def run(argv: Sequence[str]) -> int:
     from ..report.whole import write_whole_report
 
     path = write_whole_report(folders, args.out)
-    print(f"report of {len(folders)} folders written to {path} ({path.stat().st_size / 2**20:.1f} MB)")
+    count = "one folder" if len(folders) == 1 else f"{len(folders)} folders"
+    print(f"report of {count} written to {path} ({path.stat().st_size / 2**20:.1f} MB)")
     return 0

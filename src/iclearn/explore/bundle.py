@@ -24,8 +24,8 @@ from .settings import MOST_DIM, MOST_HEADS, MOST_RANK, page_facts
 
 PAGE = Path(__file__).parent / "page"
 MODULES = (
-    "engine", "theory", "reading", "settings", "explain", "link", "panels", "pictures", "exports", "scenes", "controls",
-    "referee", "app",
+    "engine", "theory", "reading", "plateaus", "settings", "explain", "link", "panels", "pictures", "exports", "scenes",
+    "controls", "referee", "others", "app",
 )  # fmt: skip
 SEEDS = 8  # of which a file carries the initial weights; a server gives any other
 

@@ -42,6 +42,18 @@ def _merged(**changes: Any) -> Setting:
     )
 
 
+def _documents(**changes: Any) -> Setting:
+    """The experiment of li2024: 64 fresh documents a step, Adam."""
+    usual = {"kind": "documents", "context": 50, "init": 0.02, "lr": 0.005, "steps": 1000, "rule": "adam", "batch": 64}
+    return Setting(**{**usual, **changes})
+
+
+def _lsa(**changes: Any) -> Setting:
+    """White inputs and a prior mean, as in xie2025, with D = 8, the explorer's most."""
+    usual = {"eigenvalues": (1.0,) * 8, "context": 10, "init": 0.1, "scheme": "per_head", "prior": 3.0}
+    return Setting(**{**usual, "kind": "yq-lsa", "heads": 1, "lr": 5e-3, "steps": 2001, "rule": "adam", **changes})
+
+
 def _ranked(rank: int, **changes: Any) -> Setting:
     return Setting(**{"eigenvalues": _EIGHT, "heads": 9, "rank": rank, "init": 5e-3, "steps": 20_001, **changes})
 
@@ -67,8 +79,19 @@ PRESETS: tuple[Preset, ...] = (
     Preset("stacked", "The newest public initialization", "Keys, queries and values divided by the root of their size over all heads: ten times slower.", _ranked(4, scheme="stacked", steps=45_001), figure="stacked", log=True),
     Preset("landscape", "2^D fixed points", "D = 3 from tiny weights: of eight fixed points the path visits four.", Setting(eigenvalues=(0.5, 0.3, 0.2), heads=4, init=1e-3, steps=100_001), figure="landscape", log=True),
     Preset("plane", "Two inputs: drag the prompt", "D = 2, where the prompt can be drawn in the plane.", Setting(eigenvalues=(0.7, 0.3), heads=3, init=0.02, steps=4001), figure=""),
-    Preset("xie-lsa", "Multi-head attention and a prior mean", "Trained by Python: without an initial guess, linear self-attention cannot use the prior mean fully.", Setting(eigenvalues=(1.0,) * 8, heads=9, context=10, init=0.1, lr=5e-3, steps=2001, kind="lsa", rule="adam", prior=3.0, scheme="per_head"), paper="xie2025", figure="fig_heads"),
-    Preset("xie-yq", "yq-LSA: a trainable guess", "Trained by Python: with a trainable guess, one head learns the prior mean.", Setting(eigenvalues=(1.0,) * 8, heads=1, context=10, init=0.1, lr=5e-3, steps=2001, kind="yq-lsa", rule="adam", prior=3.0, scheme="per_head"), paper="xie2025", figure="fig_prior_mean"),
+    Preset("xie-heads", "Xie et al.: heads without a guess", "Trained by Python: without an initial guess, no number of heads reaches the gradient step from the prior mean.", _lsa(kind="lsa", heads=9), paper="xie2025", figure="fig_heads"),
+    Preset("xie-prior", "Xie et al.: a trainable guess", "Trained by Python: with a trainable guess, one head learns the prior mean.", _lsa(), paper="xie2025", figure="fig_prior_mean"),
+    Preset("xie-training", "Xie et al.: training on fresh prompts", "Trained by Python: Adam on 512 fresh prompts a step, as in the paper but for the size of the batch.", _lsa(batch=512, lr=2e-3, steps=3001), paper="xie2025", figure="fig_training"),
+    Preset("xie-dynamics", "Xie et al.: guess first, then the step", "Trained by Python: gradient flow from small weights. The guess relaxes at once; the head waits on its plateau.", _lsa(prior=0.5, init=1e-3, rule="flow", lr=24 / 5120, steps=2560), paper="xie2025", figure="fig_dynamics"),
+    Preset("xie-floor", "Xie et al.: Adam's noise floor", "Trained by Python: with a constant learning rate Adam comes to rest above the optimum; a smaller one rests lower.", _lsa(prior=1.0, batch=64, lr=5e-3, steps=3001), paper="xie2025", figure="fig_floor"),
+    Preset("li-fig1", "Li et al., Figure 1: layer A", "Trained by Python: a softmax layer on documents of 200 words comes close to one step of gradient descent.", _documents(context=200), paper="li2024", figure="fig1"),
+    Preset("li-fig2", "Li et al., Figure 2: d = 60", "Trained by Python: more dimensions than words; the layer and the gradient step stay close. Move d.", _documents(embedding=60), paper="li2024", figure="fig2"),
+    Preset("li-layer-b", "Li et al.: layer B, every query attends", "Trained by Python: the usual form of an in-context layer stays further from the gradient step.", _documents(layer="B-query-attends", lr=0.001), paper="li2024", figure="fig_layers"),
+    Preset("li-layer-c", "Li et al.: layer C, raw labels", "Trained by Python: with raw labels no weights make the layer a gradient step.", _documents(layer="C-raw-labels", logits=1.0), paper="li2024", figure="fig_layers"),
+    Preset("li-n", "Li et al.: 25 words", "Trained by Python: few words. Move n: the losses of layer and gradient step fall together.", _documents(context=25), paper="li2024", figure="fig_n"),
+    Preset("li-scale", "Li et al.: a large logit scale", "Trained by Python: where probabilities are far from uniform, closeness ends. Move s.", _documents(logits=2.0), paper="li2024", figure="fig_scale"),
+    Preset("li-steps", "Li et al.: two stacked units", "Trained by Python: two units reach a lower loss than one gradient step.", _documents(context=25, layer="stack-of-2"), paper="li2024", figure="fig_steps"),
+    Preset("li-limits", "Li et al.: sixteen times as long", "Trained by Python: layer A on 25 words, followed to where training leads.", _documents(context=25, steps=16_000), paper="li2024", figure="fig_limits"),
 )  # fmt: skip
 
 

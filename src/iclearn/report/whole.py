@@ -1,4 +1,4 @@
-"""`write_whole_report`: one HTML file of everything that was reproduced, for a colleague or a reviewer.
+"""`write_whole_report`: one HTML file of what was reproduced, trained or swept, for a colleague or a reviewer.
 
 It holds the verdicts of all papers with search and filter, and figure by figure the picture, the loss curves to move
 over, recipes, claims with measured numbers, the register of choices and the card. Nothing here simulates, and the file
@@ -28,9 +28,11 @@ from ..papers.collect import load_paper, read_json
 from ..store.runs import Store
 from .paper import WHOSE, details, register_lines, seeds_text, short, stale_sentence, verdict_mark
 from .run_table import is_store, store_section, thinned
+from .sweep_section import is_sweep, sweep_section, sweeps_in
 
 LARGEST = 20 * 2**20  # bytes of a report that can still be sent around
 CURVES = 12  # loss curves of a figure
+KINDS = "what `iclearn reproduce` or `iclearn sweep` wrote, or a store of runs"
 _PARTS = Path(__file__).parent / "whole_page"
 
 
@@ -47,9 +49,7 @@ class Reproduced:
     def read(folder: Path) -> Reproduced:
         """A folder; one that holds no reproduction is refused."""
         if not (folder / "card.json").is_file() or not (folder / "verdicts.json").is_file():
-            raise IclearnError(
-                f"{folder} holds no reproduction (card.json, verdicts.json): run `iclearn reproduce` first"
-            )
+            raise IclearnError(f"{folder} holds no reproduction (card.json, verdicts.json): name {KINDS}")
         card = read_json(folder / "card.json", {})
         name = card.get("paper", folder.name)
         paper = load_paper(name) if name in PAPERS.names() else None
@@ -57,38 +57,48 @@ class Reproduced:
 
 
 def write_whole_report(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write the report of some folders that `iclearn reproduce` made, and of stores of runs.
+    """Write the report of some folders that `iclearn reproduce` made, of stores of runs, and of sweeps.
 
     Args:
-        folders: one for each paper, or for each store.
+        folders: one for each paper, store or sweep. That of a shipped sweep is both a paper and a sweep.
         path: of the HTML file.
 
     Returns:
         The path written.
     """
-    stores = [Path(folder) for folder in folders if is_store(Path(folder))]
-    found = [Reproduced.read(Path(folder)) for folder in folders if Path(folder) not in stores]
-    if not found and not stores:
-        raise IclearnError("there is nothing to report: name folders that `iclearn reproduce` wrote, or stores of runs")
+    places = [Path(folder) for folder in folders]
+    stores = [place for place in places if is_store(place) and not is_sweep(place)]
+    found = [Reproduced.read(place) for place in places if place not in stores and not is_sweep(place)]
+    swept = [sweep for place in places for sweep in sweeps_in(place)]
+    if not places:
+        raise IclearnError(f"there is nothing to report: name folders, {KINDS}")
     curves: dict[str, Any] = {}
+    sweeps: dict[str, Any] = {}
     sections = "".join(_paper_section(one, curves) for one in found)
     sections += "".join(store_section(store, curves) for store in stores)
+    sections += "".join(sweep_section(sweep, sweeps) for sweep in swept)
     verdicts = [{**v, "paper": one.card.get("paper", one.folder.name)} for one in found for v in one.verdicts]
     explorer = base64.b64encode(page_html().encode()).decode() if "data-preset" in sections else ""
+    styles = [EXPLORER / "vendor/uPlot.min.css", _PARTS / "whole.css", *([_PARTS / "sweep.css"] if sweeps else [])]
+    scripts = [_PARTS / "whole.js", *([_PARTS / "diagram.js", _PARTS / "sweep.js"] if sweeps else [])]
+    title, heading = _headings(found, stores, swept)
     parts = {
-        "/*STYLE*/": f"{_text(EXPLORER / 'vendor/uPlot.min.css')}\n{_text(_PARTS / 'whole.css')}",
+        "/*TITLE*/": html.escape(title),
+        "<!--HEADING-->": heading,
+        "/*STYLE*/": "\n".join(map(_text, styles)),
         "<!--HEADLINE-->": _headline(verdicts),
         "<!--FILTERS-->": _filters(verdicts),
         "<!--ROWS-->": "".join(_row(v) for v in verdicts),
         'class="page"': f'class="{"page" if found else "page runs-only"}"',
-        "<!--CONTENTS-->": "".join(_contents(one) for one in found),
+        "<!--CONTENTS-->": "".join(_contents(one) for one in found) + _swept(sweeps),
         "<!--SECTIONS-->": sections,
         "/*VERSION*/": html.escape(__version__),
-        "/*CURVES*/": json.dumps(curves, separators=(",", ":")).replace("<", "\\u003c"),
+        "/*CURVES*/": _json(curves),
+        "/*SWEEPS*/": _json(sweeps),
         "/*EXPLORER*/": explorer,
         "/*LICENSE*/": html.escape(_text(EXPLORER / "vendor/uPlot.LICENSE")),
         "/*UPLOT*/": _text(EXPLORER / "vendor/uPlot.iife.min.js").replace("</script", "<\\/script"),
-        "/*SCRIPT*/": _text(_PARTS / "whole.js"),
+        "/*SCRIPT*/": "\n".join(map(_text, scripts)),
     }
     page = _text(_PARTS / "whole.html")
     for mark, text in parts.items():
@@ -102,6 +112,24 @@ def write_whole_report(folders: Sequence[str | Path], path: str | Path) -> Path:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+def _json(content: dict[str, Any]) -> str:
+    """JSON that does not end the script element it is put in."""
+    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _headings(found: Sequence[Reproduced], stores: Sequence[Path], swept: Sequence[Path]) -> tuple[str, str]:
+    """The title of the page, and its heading as HTML."""
+    if found:
+        about = (
+            "Papers on in-context learning in attention, trained again, claim by claim. Each has a tolerance and the "
+            "reason for it; the measured numbers are below, and where a tolerance changed after data were seen, that "
+            "is said too."
+        )
+        return "What holds: theories of in-context learning, reproduced", f"<h1>What holds</h1><p>{about}</p>"
+    title = "Stored runs" if not swept else "A sweep, run by run" if not stores else "Stored runs and sweeps"
+    return title, f"<h1>{title}</h1>"
 
 
 def _headline(verdicts: Sequence[dict[str, Any]]) -> str:
@@ -162,6 +190,12 @@ def _contents(one: Reproduced) -> str:
             f'<li><a href="#{name}-{figure}">{html.escape(figure)}: {html.escape(facts["title"])}</a> {marks}</li>'
         )
     return f"<h3>{html.escape(one.card['title'])}</h3><ul>{''.join(items)}</ul>"
+
+
+def _swept(sweeps: dict[str, Any]) -> str:
+    """Links to the sweeps."""
+    items = "".join(f'<li><a href="#{name}">{html.escape(facts["name"])}</a></li>' for name, facts in sweeps.items())
+    return f"<h3>Sweeps, run by run</h3><ul>{items}</ul>" if items else ""
 
 
 def _paper_section(one: Reproduced, curves: dict[str, Any]) -> str:

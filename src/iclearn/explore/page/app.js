@@ -3,11 +3,12 @@ import { effective, lossForm, lossOf, weightsAt } from "iclearn/engine";
 import { explain, short, whole } from "iclearn/explain";
 import { commandOf, csvOf, differences, pngOf, pythonOf, recipeOf, save, svgOf } from "iclearn/exports";
 import { Controls } from "iclearn/controls";
+import { drawOther, explainOther, otherLegends } from "iclearn/others";
 import { askPython, referee } from "iclearn/referee";
 import { Panels, legends } from "iclearn/panels";
 import { PromptPicture, drawHeads, drawLandscape } from "iclearn/pictures";
 import { quick, sceneLater, sceneNow } from "iclearn/scenes";
-import { History, addressOf, changed, facts, stateOf, trainedInPage } from "iclearn/settings";
+import { History, addressOf, changed, facts, onlyPython, stateOf, trainedInPage } from "iclearn/settings";
 
 const $ = (id) => document.getElementById(id);
 const history_ = new History();
@@ -16,10 +17,10 @@ const prompt = new PromptPicture($("prompt"));
 let state = stateOf(location.hash).state;
 let scene = null;
 let other = null;
-let shown = -1; // the step that is shown
 let turn = 0;
 let placeHere = () => {};
 let playing = 0;
+const answers = new Map(); // what Python said of earlier settings, to compare with
 
 function say(text, kind = "problem") {
   $("message").textContent = text;
@@ -36,18 +37,22 @@ function stepOf() {
 function drawTime() {
   if (!scene) return;
   const step = stepOf();
-  shown = step;
   const { setting, result } = scene;
-  const form = lossForm(setting);
-  const weights = weightsAt(result, step);
-  const matrix = effective(setting, weights, new Float64Array(form.values.length ** 2));
-  const loss = lossOf(form, matrix);
-  panels.mark(step);
   const last = setting.steps;
+  panels.mark(step);
   $("time").max = 1000;
   $("time").value = state.log ? (1000 * Math.log(step + 1)) / Math.log(last + 1) : (1000 * step) / last;
   $("time").setAttribute("aria-valuetext", `step ${step} of ${last}`);
   $("when").textContent = `step ${whole(step)} of ${whole(last)}`;
+  if (scene.onlyPython) {
+    $("clock").textContent = scene.python?.losses ? `loss ${short(scene.python.losses[Math.min(step, scene.python.losses.length - 1)], 4)}` : "";
+    $("explain").textContent = explainOther(step, scene);
+    return;
+  }
+  const form = lossForm(setting);
+  const weights = weightsAt(result, step);
+  const matrix = effective(setting, weights, new Float64Array(form.values.length ** 2));
+  const loss = lossOf(form, matrix);
   $("clock").textContent = `t/τ = ${short(2 * setting.lr * step)}, loss ${short(loss, 4)}`;
   let top = 1e-12;
   for (let i = setting.heads; i < result.final.length; i++) top = Math.max(top, Math.abs(result.final[i]));
@@ -80,15 +85,19 @@ function headWords(setting, weights) {
 
 /** Draw everything of the current scene. */
 function drawScene() {
-  panels.draw(scene, other, state.log);
-  const words = legends(scene, other);
+  const kept = state.other ? answers.get(JSON.stringify(state.other)) : null;
+  document.body.dataset.alone = scene.onlyPython ? "yes" : "";
+  document.body.dataset.measures = scene.python?.measures ? "yes" : "";
+  if (scene.onlyPython) drawOther(panels, scene, kept, state.log);
+  else panels.draw(scene, other, state.log);
+  const words = scene.onlyPython ? otherLegends(scene, kept) : legends(scene, other);
   for (const name of ["loss", "values", "distances"]) $(`${name}-legend`).innerHTML = words[name];
-  placeHere = drawLandscape($("landscape"), scene);
+  if (!scene.onlyPython) placeHere = drawLandscape($("landscape"), scene);
   drawTime();
   const { result } = scene;
-  const ended = result.divergedAt >= 0 ? `diverged at step ${whole(result.divergedAt)}` : `final loss ${short(result.losses.at(-1), 5)}`;
+  const ended = scene.onlyPython ? "trained by Python" : result.divergedAt >= 0 ? `diverged at step ${whole(result.divergedAt)}` : `final loss ${short(result.losses.at(-1), 5)}`;
   $("summary").textContent = `${whole(scene.setting.steps)} steps, ${ended}`;
-  $("pairs").textContent = other ? differences(scene.setting, other.setting).join("; ") || "the two settings are the same" : "";
+  $("pairs").textContent = other ? differences(state.setting, state.other).join("; ") || "the two settings are the same" : "";
   document.body.dataset.shown = addressOf({ ...state, step: -1 });
   document.body.dataset.turn = turn;
 }
@@ -109,7 +118,7 @@ async function refresh() {
     const found = quick(state.setting) ? sceneNow(state.setting) : await sceneLater(state.setting, current);
     if (!found || !current()) return;
     const python = scene?.python;
-    scene = found;
+    scene = { ...found, onlyPython: onlyPython(state.setting) };
     const key = JSON.stringify(state.setting);
     if (python && python.key === key) scene.python = python;
     drawScene();
@@ -124,6 +133,8 @@ async function refresh() {
 /** Show what Python says of the current setting. */
 function takePython(answer) {
   scene.python = answer;
+  answers.set(answer.key, answer);
+  if (answers.size > 8) answers.delete(answers.keys().next().value);
   drawScene();
   if (trainedInPage(state.setting)) referee(answer, scene.result);
 }

@@ -3,7 +3,7 @@ import { controls, facts, largestSeed, problemWith } from "iclearn/settings";
 import { served } from "iclearn/link";
 
 const GROUPS = {
-  model: "Model", task: "Task", training: "Training", python: "With Python",
+  model: "Model", task: "Task", training: "Training", python: "With Python", documents: "Documents",
 };
 const nice = (value) => (Number.isInteger(value) ? String(value) : Math.abs(value) >= 1e-3 || value === 0 ? String(Number(value.toPrecision(4))) : value.toExponential(2).replace(".00e", "e"));
 
@@ -29,7 +29,7 @@ export class Controls {
     Object.assign(this, { onChange, onProblem, fields: new Map() });
     for (const [group, title] of Object.entries(GROUPS)) {
       const box = document.createElement("details");
-      box.open = group !== "python" || served;
+      box.open = served || (group !== "python" && group !== "documents");
       box.dataset.group = group;
       box.innerHTML = `<summary>${title}</summary>`;
       if (group === "python" && !served) {
@@ -44,7 +44,7 @@ export class Controls {
     const row = document.createElement("div");
     row.className = "control";
     row.dataset.name = rule.name;
-    const disabled = rule.group === "python" && !served ? "disabled" : "";
+    const disabled = (rule.group === "python" || rule.group === "documents") && !served ? "disabled" : "";
     const help = rule.help ? `title="${rule.help}"` : "";
     if (rule.name === "eigenvalues") {
       row.innerHTML = `<span class="name" id="label-eigenvalues">${rule.label}</span><div class="bars" role="group" aria-labelledby="label-eigenvalues"></div>`;
@@ -129,6 +129,13 @@ export class Controls {
     this.setting = setting;
     this.makeEigenvalues(setting.eigenvalues);
     for (const [name, write] of this.fields) write(name === "dim" ? setting.eigenvalues.length : setting[name]);
+    for (const rule of controls) {
+      const fits = !rule.kinds || rule.kinds.includes(setting.kind);
+      document.querySelector(`.control[data-name="${rule.name}"]`).hidden = !fits;
+    }
+    for (const box of document.querySelectorAll("[data-group]")) {
+      box.hidden = [...box.querySelectorAll(".control")].every((row) => row.hidden);
+    }
     const rank = document.getElementById("c-rank");
     rank.disabled = setting.family === "merged";
     rank.max = Math.min(controls.find((c) => c.name === "rank").max, setting.eigenvalues.length + 1);

@@ -1,10 +1,19 @@
 /** A state in other forms: recipe, command line, Python, picture, table. */
 import { at, sampleSteps } from "iclearn/reading";
-import { defaults, trainedInPage } from "iclearn/settings";
+import { defaults, facts, trainedInPage } from "iclearn/settings";
 import { sub } from "iclearn/explain";
+import { references } from "iclearn/others";
+import { theoryOf } from "iclearn/theory";
 
 /** The recipe, as `iclearn train --recipe` and `Recipe.from_json` read it. */
 export function recipeOf(setting) {
+  const optimizer = { kind: "optimizer", rule: setting.rule, lr: setting.lr, batch_size: setting.batch || null };
+  const { steps, seed } = setting;
+  if (setting.kind === "documents") {
+    const task = { kind: "softmax_regression", context_len: setting.context, dim: setting.embedding, scale: setting.logits };
+    const init = { kind: "init", scale: setting.init };
+    return { kind: "recipe", task, model: facts.layers[setting.layer], init, optimizer, steps, seed, dtype: "float32" };
+  }
   const dim = setting.eigenvalues.length;
   const finite = setting.prompts > 0;
   const mean = setting.prior ? new Array(dim).fill(setting.prior / Math.sqrt(dim)) : null;
@@ -24,22 +33,22 @@ export function recipeOf(setting) {
     },
     model: self ? { kind: "lsa", num_heads: setting.heads, guess } : attention,
     init: { kind: "init", scale: setting.init, scheme: self ? "per_head" : setting.scheme },
-    optimizer: { kind: "optimizer", rule: setting.rule, lr: setting.lr },
-    steps: setting.steps,
-    seed: setting.seed,
+    optimizer,
+    steps,
+    seed,
   };
 }
 
 /** The command line that trains the same, or null where only a recipe can say it. */
 export function commandOf(setting) {
-  if (setting.kind === "lsa" || setting.kind === "yq-lsa") return null;
+  if (facts.others.includes(setting.kind)) return null;
   const merged = setting.family === "merged";
   const words = [
     "iclearn train", `--model ${setting.family}`, `--heads ${setting.heads}`, merged ? "" : `--rank ${setting.rank}`,
     `--eigenvalues ${setting.eigenvalues.join(" ")}`, `--context ${setting.context}`,
     `--prompts ${setting.prompts || "inf"}`, `--init ${setting.init}`, `--init-scheme ${setting.scheme}`,
     `--normalize ${setting.normalize}`, `--optimizer ${setting.rule}`, `--lr ${setting.lr}`, `--steps ${setting.steps}`,
-    `--seed ${setting.seed}`, setting.kind === "softmax" ? "--softmax" : "", setting.prefixes ? "--vary-len" : "",
+    `--seed ${setting.seed}`, setting.batch ? `--batch-size ${setting.batch}` : "", setting.kind === "softmax" ? "--softmax" : "", setting.prefixes ? "--vary-len" : "",
   ];
   if (setting.prior) {
     const each = setting.prior / Math.sqrt(setting.eigenvalues.length);
@@ -62,14 +71,21 @@ ${drawn}
 `;
 }
 
-/** Loss, theory and value weights as comma-separated values. */
+/** Loss, theory and value weights as comma-separated values; what Python trained has a column of its own. */
 export function csvOf(scene) {
+  const { python, setting } = scene;
+  if (scene.onlyPython) {
+    const steps = Array.from(sampleSteps(setting.steps, 2000)).filter((step) => step < (python?.losses?.length ?? 0));
+    return `step,loss\n${steps.map((step) => `${step},${python.losses[step]}\n`).join("")}`;
+  }
   const heads = scene.curves.values.map((_, h) => `value_${h + 1}`);
-  const lines = [["step", "time", "loss", ...heads].join(",")];
+  const lines = [["step", "time", "loss", "theory_loss", ...(python?.losses ? ["python_loss"] : []), ...heads].join(",")];
+  const theory = theoryOf(setting, scene.start, scene.sizes, scene.values, scene.gain, scene.curves.steps).loss;
   scene.curves.steps.forEach((step, i) => {
-    const time = 2 * scene.setting.lr * step;
+    const time = 2 * setting.lr * step;
     const loss = scene.result.losses[step];
-    if (loss !== undefined) lines.push([step, time, loss, ...scene.curves.values.map((row) => row[i])].join(","));
+    const extra = python?.losses ? [python.losses[step] ?? ""] : [];
+    if (loss !== undefined) lines.push([step, time, loss, theory[i], ...extra, ...scene.curves.values.map((row) => row[i])].join(","));
   });
   return `${lines.join("\n")}\n`;
 }
@@ -79,7 +95,8 @@ export function svgOf(scene, other, log) {
   const [width, height, left, right, top, bottom] = [720, 420, 70, 76, 24, 56];
   const last = scene.setting.steps - 1;
   const x = (step) => left + (width - left - right) * (log ? Math.log(step + 1) / Math.log(last + 1) : step / last);
-  const most = scene.theory.levels.heights[0] * 1.06;
+  const own = scene.onlyPython ? Math.max(1e-12, ...(scene.python?.losses?.filter((_, i) => i % 16 === 0) ?? [1])) : scene.theory.levels.heights[0];
+  const most = own * 1.06;
   const y = (loss) => top + (height - top - bottom) * (1 - Math.min(loss, most) / most);
   const path = (steps, values) => {
     const points = [];
@@ -91,19 +108,21 @@ export function svgOf(scene, other, log) {
   const line = (points, look) => `<polyline fill="none" points="${points}" ${look}/>`;
   const text = (px, py, words, more = "") => `<text x="${px}" y="${py}" font-size="14" ${more}>${words}</text>`;
   const parts = [];
-  scene.visited.forEach((level, m) => {
+  const levels = scene.onlyPython ? references(scene.python).map(({ name, loss }) => [loss, name]) : scene.visited.map((level, m) => [level, `L(M${sub(scene.visitedNames[m])})`]);
+  levels.forEach(([level, name]) => {
     parts.push(`<line x1="${left}" x2="${width - right}" y1="${y(level)}" y2="${y(level)}" stroke="#888" stroke-dasharray="2 4"/>`);
-    parts.push(text(width - right + 6, y(level) + 5, `L(M${sub(scene.visitedNames[m])})`, 'fill="#444"'));
+    const inside = scene.onlyPython; // longer names
+    parts.push(text(width - right + (inside ? -6 : 6), y(level) + (inside ? -5 : 5), name, `fill="#444" text-anchor="${inside ? "end" : "start"}"`));
   });
   const steps = sampleSteps(scene.setting.steps, 600);
-  if (other) parts.push(line(path(steps, at(other.result.losses, steps)), 'stroke="#aaa" stroke-width="3"'));
+  if (other && !scene.onlyPython) parts.push(line(path(steps, at(other.result.losses, steps)), 'stroke="#aaa" stroke-width="3"'));
   if (scene.python?.losses) parts.push(line(path(steps, at(scene.python.losses, steps)), 'stroke="#009E73" stroke-width="3"'));
-  parts.push(line(path(steps, at(scene.result.losses, steps)), 'stroke="#000" stroke-width="2.4"'));
-  parts.push(line(path(scene.theory.steps, scene.theory.loss), 'stroke="#D55E00" stroke-width="2" stroke-dasharray="7 5"'));
+  if (!scene.onlyPython) parts.push(line(path(steps, at(scene.result.losses, steps)), 'stroke="#000" stroke-width="2.4"'));
+  if (!scene.onlyPython) parts.push(line(path(scene.theory.steps, scene.theory.loss), 'stroke="#D55E00" stroke-width="2" stroke-dasharray="7 5"'));
   const ticks = log ? [1, 10, 100, 1000, 10000, 100000].filter((t) => t <= last + 1).map((t) => t - 1) : [0, 0.25, 0.5, 0.75, 1].map((t) => Math.round(last * t));
   for (const step of ticks) parts.push(text(x(step), height - bottom + 20, String(log ? step + 1 : step), 'text-anchor="middle"'));
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const loss = scene.theory.levels.heights[0] * share;
+    const loss = own * share;
     parts.push(text(left - 8, y(loss) + 5, String(Number(loss.toPrecision(3))), 'text-anchor="end"'));
   }
   parts.push(text((left + width - right) / 2, height - 12, "step", 'text-anchor="middle"'));

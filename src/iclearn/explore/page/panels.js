@@ -153,7 +153,7 @@ export class Panels {
     series.push({ label: "loss", data: at(scene.result.losses, steps), color: ink, width: 2.2 });
     const theory = interpolated(scene.theory.steps, scene.theory.loss, steps);
     series.push({ label: "theory", data: theory, color: accent, width: 1.8, dash: [6, 5] });
-    const bands = (scene.python?.plateaus ?? scene.stays.filter((s) => !s.rest)).map((s) => ({ start: s.start, end: s.end }));
+    const bands = scene.python?.losses ? scene.python.plateaus : scene.plateaus(log);
     let most = scene.theory.levels.heights[0];
     for (const list of [scene.result.losses, other?.result.losses, scene.python?.losses]) {
       if (list?.length) most = Math.max(most, Math.min(list[0], 3 * most));

@@ -1,4 +1,4 @@
-/** What is read off a training: curves over time, distances to known algorithms, stays at the theory's levels. */
+/** What is read off a training: curves over time, distances to known algorithms. */
 import { effective, lossForm, lossOf, sizesOf } from "iclearn/engine";
 
 /** Steps at which a curve of `steps` steps is drawn: evenly spaced, and as many in the logarithm of time. */
@@ -87,38 +87,4 @@ export function recordedCurves(result, count = 260) {
     }
   });
   return { steps, values, distances, descent, progress, losses };
-}
-
-/**
- * Stretches at which the loss stays near a level: within a tenth of the drops on both sides, for longer than the middle
- * of the drop that ends it takes. `levels` are the heights visited, from the highest. The last level is where it may rest.
- */
-export function stays(losses, levels) {
-  const found = [];
-  const firstBelow = (height, from) => {
-    let low = from;
-    let high = losses.length;
-    while (low < high) { // the loss of gradient descent decreases
-      const middle = (low + high) >> 1;
-      if (losses[middle] <= height) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  };
-  for (let m = 0; m < levels.length; m++) {
-    const above = m > 0 ? levels[m - 1] - levels[m] : 0;
-    const below = m + 1 < levels.length ? levels[m] - levels[m + 1] : 0;
-    const start = m === 0 ? 0 : firstBelow(levels[m] + 0.1 * above, 0);
-    if (start >= losses.length) break;
-    if (m + 1 === levels.length) {
-      found.push({ level: m, start, end: losses.length - 1, rest: true });
-      break;
-    }
-    const end = firstBelow(levels[m] - 0.1 * below, start);
-    const through = firstBelow(levels[m] - 0.9 * below, end) - end;
-    if (end - start > through || end >= losses.length) {
-      found.push({ level: m, start, end: Math.min(end, losses.length - 1), rest: false });
-    }
-  }
-  return found;
 }

@@ -1,6 +1,7 @@
 /** From a setting to everything that is drawn of it; large trainings go to a worker, and the newest setting wins. */
 import { Training, costOf, gainOf, initialWeights, sizesOf, sortedSpectrum } from "iclearn/engine";
-import { recordedCurves, sampleSteps, stays } from "iclearn/reading";
+import { findPlateaus } from "iclearn/plateaus";
+import { recordedCurves, sampleSteps } from "iclearn/reading";
 import { keepNormals, normalsOf } from "iclearn/settings";
 import { ask, served } from "iclearn/link";
 import { theoryOf } from "iclearn/theory";
@@ -24,9 +25,9 @@ export function sceneOf(setting, result, start) {
   const last = heights.length - 1;
   const visitedNames = sizes.merged ? [0, last] : [...heights.keys()];
   const visited = visitedNames.map((m) => heights[m]);
-  const end = sizes.merged ? visited.length : Math.min(last, sizes.heads * sizes.rank) + 1;
-  const stayed = stays(result.losses, visited.slice(0, end));
-  return { setting, result, start, sizes, values, gain, theory, visited, visitedNames, stays: stayed, curves: recordedCurves(result) };
+  const found = [];
+  const plateaus = (log) => (found[Number(log)] ??= findPlateaus(result.losses, log) ?? []); // read when they are drawn
+  return { setting, result, start, sizes, values, gain, theory, visited, visitedNames, plateaus, curves: recordedCurves(result) };
 }
 
 let worker = null;

@@ -10,8 +10,13 @@ export const names = Object.keys(defaults);
 
 /** Whether the page trains this setting itself. */
 export function trainedInPage(setting) {
-  const beyond = controls.filter((c) => c.group === "python").map((c) => c.name);
+  const beyond = controls.filter((c) => c.group === "python" || c.group === "documents").map((c) => c.name);
   return beyond.every((name) => setting[name] === defaults[name]);
+}
+
+/** Whether only Python can say anything of this setting: beside it linear attention would mean nothing. */
+export function onlyPython(setting) {
+  return facts.others.includes(setting.kind);
 }
 
 /** The largest seed: a page alone carries the initial weights of a few. */
@@ -48,6 +53,10 @@ export function changed(setting, name, value) {
   if (name === "dim") next.eigenvalues = resized(setting.eigenvalues, value);
   else next[name] = value;
   next.rank = Math.min(next.rank, next.eigenvalues.length + 1);
+  if (next.kind === "documents") {
+    next.batch ||= 64; // documents are always drawn afresh
+    next.context = Math.min(Math.max(next.context, 2), 400);
+  }
   return next;
 }
 
