@@ -91,6 +91,8 @@ _SPECS = {
     "attention": "iclearn.models.attention:Attention",
     "lsa": "iclearn.models.lsa:LSA",
     "lsa_together": "iclearn.models.lsa_together:LSATogether",
+    "linear_transformer": "iclearn.models.transformer:LinearTransformer",
+    "deep_attention": "iclearn.models.deep_attention:DeepAttention",
     "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
     "reduce": "iclearn.sweeps.plan:Reduce",
     "optimiser": "iclearn.core.recipe:Optimizer",  # as format 1 of stored runs spells it
