@@ -107,6 +107,15 @@ PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-'
 _THEORIES = ("zhang2025", "xie2025")
 THEORIES = Registry("theory", "iclearn.theories", {n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES})
 
+# Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
+_LAYOUTS = {
+    "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
+}  # fmt: skip
+LAYOUTS = Registry(
+    "layout of golden files", "iclearn.layouts",
+    {name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+)  # fmt: skip
+
 PROBES = Registry("probe", "iclearn.probes", {})
 
 _PREDICTORS = ("LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent")
