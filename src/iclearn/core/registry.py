@@ -105,7 +105,13 @@ _PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
 _THEORIES = ("zhang2025", "xie2025")
-THEORIES = Registry("theory", "iclearn.theories", {n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES})
+THEORIES = Registry(
+    "theory", "iclearn.theories",
+    {
+        **{n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES},
+        "ahn2023": "iclearn.theory.depth.of_recipe:THEORY",
+    },
+)  # fmt: skip
 
 # Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
 _LAYOUTS = {
