@@ -12,7 +12,7 @@ from .model import AbstractModelSpec
 from .spec import Spec
 from .task import AbstractTask
 
-EngineName = Literal["auto", "population", "moments", "samples"]
+EngineName = Literal["auto", "population", "moments", "samples", "gram"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
 Scheme = Literal["per_head", "entries", "stacked", "given"]
 Precision = Literal["float64", "float32"]

@@ -10,15 +10,9 @@ from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA
 from .lsa_together import LSAGroup, LSATogether
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
 from .softmax_layers import SoftmaxLayer
+from .step_transformers import DescentTransformer, SparseTransformer
 from .transformer import LinearTransformer
-from .transformer_forms import (
-    AbstractLinearTransformer,
-    DescentTransformer,
-    DiagonalTransformer,
-    FullTransformer,
-    GramPrompt,
-    SparseTransformer,
-)
+from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, FullTransformer, GramPrompt
 
 __all__ = [
     "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractLinearTransformer", "AbstractModel",

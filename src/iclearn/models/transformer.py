@@ -14,14 +14,10 @@ from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
 from ..core.task import AbstractTask
+from .chain_features import MOST, full_features, gd_features, sparse_features
 from .features import Normalize
-from .transformer_forms import (
-    AbstractLinearTransformer,
-    DescentTransformer,
-    DiagonalTransformer,
-    FullTransformer,
-    SparseTransformer,
-)
+from .step_transformers import DescentTransformer, SparseTransformer
+from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, FullTransformer
 
 Blocks = Literal["gd", "sparse", "full", "diag"]
 
@@ -92,6 +88,15 @@ class LinearTransformer(AbstractModelSpec, kind="linear_transformer"):
             return {**dict.fromkeys(("query", "key", "value"), wide), "output": (*wide[:2], wide[3], wide[2])}
         one = (sets, self.num_heads, *(() if self.scalar else (dim, dim)))
         return dict.fromkeys(("a",) if self.blocks == "gd" else ("a", "b"), one)
+
+    def check_engine(self, task: AbstractTask, engine: str) -> None:
+        if engine != "moments":
+            return
+        count = {"gd": gd_features, "sparse": sparse_features}.get(self.blocks, full_features)(task.dim, self.layers)
+        reads = f"blocks {self.blocks} with {self.layers} layers at dim {task.dim} read {count} features"
+        other = "use engine samples, whose cost does not depend on the context either"
+        require(self.blocks == "gd", f"{reads}, which are not built (those of gd are): {other}")
+        require(count <= MOST, f"{reads}, more than {MOST}: {other}")
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractLinearTransformer:
         require(task.out_dim == 1, f"a linear transformer has one output; this task has {task.out_dim}")
