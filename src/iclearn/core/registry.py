@@ -86,6 +86,7 @@ _SPECS = {
     "record": "iclearn.core.recipe:Record",
     "covariance": "iclearn.tasks.covariance:Covariance",
     "linear_regression": "iclearn.tasks.regression:LinearRegression",
+    "varied_regression": "iclearn.tasks.varied_regression:VariedRegression",
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",

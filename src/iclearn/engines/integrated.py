@@ -19,6 +19,7 @@ from ..core.checks import require
 from ..core.errors import MissingClosedForm
 from ..core.model import AbstractModel
 from ..core.task import AbstractTask
+from ..models.exact_losses import law_of
 from .base import AbstractEngine, stack_losses
 
 
@@ -152,10 +153,8 @@ def spectra_engine(
     require(not task.prefixes and not task.tests, "engine gram has no prefixes and no test sets: use engine samples")
     right = getattr(model, "normalize", "context") == "context"
     require(right, "engine gram needs a mean over the context: normalize='context'")
-    laws = task.label_laws(seed)
-    plain = len(laws) == 1 and not np.any(np.asarray(laws[0].mean)) and float(laws[0].context_from_task) == 1
-    require(plain, "engine gram needs task vectors of mean zero in every prompt: use engine samples")
-    factor = jnp.linalg.cholesky(jnp.asarray(task.covariance_matrix(seed)))
-    prior, noise = jnp.asarray(laws[0].covariance, dtype), jnp.asarray(laws[0].noise, dtype)
+    law = law_of(task, seed, "train")
+    factor = jnp.linalg.cholesky(law.cov)
+    prior, noise = law.prior.astype(dtype), law.noise.astype(dtype)
     assert batch_size is not None
     return SpectraEngine(factor.astype(dtype), prior, noise, task.context_len, batch_size)

@@ -64,10 +64,12 @@ def law_of(task: AbstractTask, seed: int | Array, which: str) -> LawOfTask:
     """
     laws: tuple[LabelLaw, ...] = task.label_laws(seed, which)
     cov: Any = task.covariance_matrix(seed)  # known where the laws are
-    follows = len(laws) == 1 and float(laws[0].context_from_task) == 1 and not np.any(np.asarray(laws[0].mean))
-    if not follows or cov is None:
+    follows = all(float(law.context_from_task) == 1 and not np.any(np.asarray(law.mean)) for law in laws)
+    same = all(np.array_equal(np.asarray(law.covariance), np.asarray(laws[0].covariance)) for law in laws)
+    if not (follows and same) or cov is None:
         raise MissingClosedForm(f"deep linear transformers need task vectors of mean zero in every prompt: {ELSE}")
-    return LawOfTask(cov, laws[0].covariance, laws[0].noise, tuple(task.context_lengths(which)))
+    noise = jnp.asarray(sum(float(law.weight) * float(law.noise) for law in laws), jnp.float64)  # linear in the labels
+    return LawOfTask(cov, laws[0].covariance, noise, tuple(task.context_lengths(which)))
 
 
 class SpectralLoss(eqx.Module):
