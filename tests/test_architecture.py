@@ -86,8 +86,11 @@ def test_files_stay_readable():
 
 
 # Names that stand for one idea wherever they are: abstract classes of a package, what a paper's figures share, a
-# paper's judges, its theory asked about a recipe, its numbers for one size, its example data, figures by number.
-SAME_IDEA = {"__init__", "__main__", "base", "setup", "judges", "of_recipe", "summary", "examples", "fig1", "fig2"}
+# paper's judges, its theory asked about a recipe, its numbers for one size, its example data, its golden files,
+# figures by number.
+SAME_IDEA = {
+    "__init__", "__main__", "base", "setup", "judges", "of_recipe", "summary", "examples", "golden", "fig1", "fig2",
+}  # fmt: skip
 
 
 def test_no_basename_stands_for_two_ideas():
@@ -163,6 +166,8 @@ def test_identifiers_are_american():
         "tasks/regression.py",
         "sweeps/plan.py",
         "llm/guess.py",
+        "papers/ahn2023/golden.py",
+        "papers/oswald2023/golden.py",
     }  # former spellings in files
     for path in FILES:
         if str(path.relative_to(SOURCE)) not in allowed:

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from .engines.training_loss import TrainingLoss
     from .models import predictors
     from .models.attention import Attention
+    from .models.deep_attention import DeepAttention
     from .models.lsa import LSA
     from .models.softmax_layers import SoftmaxLayer
+    from .models.transformer import LinearTransformer
     from .papers.base import Claim, Figure, Paper, Verdict
     from .probes.plateaus import find_plateaus
     from .report.reproduction import Report, reproduce
@@ -63,8 +65,10 @@ _HOME = {
     "engines.simulate": ("simulate", "simulate_many"),
     "engines.training_loss": ("TrainingLoss",),
     "models.attention": ("Attention",),
+    "models.deep_attention": ("DeepAttention",),
     "models.lsa": ("LSA",),
     "models.softmax_layers": ("SoftmaxLayer",),
+    "models.transformer": ("LinearTransformer",),
     "papers.base": ("Claim", "Figure", "Paper", "Verdict"),
     "probes.plateaus": ("find_plateaus",),
     "report.reproduction": ("Report", "reproduce"),
@@ -85,11 +89,11 @@ _PACKAGES = {
 
 __all__ = [
     "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "Claim", "Covariance",
-    "Dataset", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression", "Optimizer", "Paper", "Prompt",
-    "Recipe", "Record", "Report", "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss",
-    "Verdict", "__version__", "configure", "dataset_from", "find_plateaus", "models", "papers", "predict",
-    "predictors", "probes", "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory",
-    "weights_from",
+    "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
+    "LinearTransformer", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report", "SoftmaxLayer",
+    "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__", "configure",
+    "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz", "reproduce",
+    "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
 ]  # fmt: skip
 
 

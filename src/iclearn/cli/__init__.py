@@ -16,6 +16,7 @@ COMMANDS = {
     "list": "list stored runs",
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
+    "verify": "compute every quantity of golden files (.npz) again and compare",
     "explore": "see attention being trained: a page with everything to move, served here or as one file",
     "report": "one HTML file of everything that was reproduced: verdicts, figures, curves, explorer",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",

@@ -105,7 +105,7 @@ class TrainingFlags:
     """Number of steps (public: --epoch)."""
     seed: int = 10
     """Root of every random number."""
-    engine: Literal["auto", "population", "moments", "samples"] = "auto"
+    engine: Literal["auto", "population", "moments", "samples", "gram"] = "auto"
     """How the loss is computed."""
     dtype: Literal["float64", "float32"] = "float64"
     """Precision."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .checks import require
+from .errors import MissingClosedForm
 from .prompt import Batch, FeatureBatch, Prompt
 from .spec import Spec
 from .task import AbstractTask
@@ -60,6 +61,39 @@ class AbstractModel(eqx.Module):
         """
         return jax.jacrev(lambda query: self.predict(eqx.tree_at(lambda p: p.query, prompt, query)))(prompt.query)
 
+    @property
+    def offers_exact_loss(self) -> bool:
+        """Whether `exact_loss` may give the population loss of a model that is not linear in features."""
+        return False
+
+    def exact_loss(
+        self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train"
+    ) -> Callable[[Any], Array]:
+        """The loss over infinitely many prompts of a task, as a function of models like this one.
+
+        Args:
+            task: the task.
+            seed: the root seed.
+            dtype: precision of the loss.
+            which: ``train`` or the name of a test set.
+
+        Returns:
+            A pytree that maps a model of the same structure to () its loss. Models that do not know it for this task
+            raise `MissingClosedForm`.
+        """
+        raise MissingClosedForm(f"{type(self).__name__} has no closed-form population loss: use engine samples")
+
+    def summarize(self, prompt: Any) -> Any:
+        """All of a prompt that the prediction depends on, which `predict` reads as well as the prompt.
+
+        Args:
+            prompt: one prompt of `prompt_type`.
+
+        Returns:
+            The prompt itself, where a model needs all of it.
+        """
+        return prompt
+
     def weights(self) -> dict[str, Array]:
         """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}
@@ -103,6 +137,14 @@ class AbstractModelSpec(Spec):
     def reads_features(self) -> bool:
         """Whether the model can be trained on ready-made features instead of tokens."""
         return False
+
+    def check_engine(self, task: AbstractTask, engine: str) -> None:
+        """Refuse an engine by name that this model cannot be trained with on a task, and say why.
+
+        Args:
+            task: the task.
+            engine: as the recipe names it; ``auto`` is never refused.
+        """
 
     def from_arrays(self, task: AbstractTask, arrays: Mapping[str, np.ndarray], dtype: Any) -> AbstractModel:
         """The model with weights brought by the user, after a check of their names, shapes and values.

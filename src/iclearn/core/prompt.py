@@ -65,7 +65,7 @@ class Document(eqx.Module):
     query: Float[Array, "*batch query_word dim"]
 
 
-PromptT = TypeVar("PromptT", Prompt, Document)
+PromptT = TypeVar("PromptT")  # Prompt, Document, or what a model makes of one (`AbstractModel.summarize`)
 
 
 class Batch(eqx.Module, Generic[PromptT]):

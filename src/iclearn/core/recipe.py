@@ -12,7 +12,7 @@ from .model import AbstractModelSpec
 from .spec import Spec
 from .task import AbstractTask
 
-EngineName = Literal["auto", "population", "moments", "samples"]
+EngineName = Literal["auto", "population", "moments", "samples", "gram"]
 Rule = Literal["gd", "sgd", "momentum", "adam", "adamw", "flow"]
 Scheme = Literal["per_head", "entries", "stacked", "given"]
 Precision = Literal["float64", "float32"]
@@ -29,18 +29,41 @@ class Optimizer(Spec, kind="optimizer"):
         momentum: of rule ``momentum``.
         weight_decay: of rule ``adamw``.
         batch_size: prompts of a step (None: the whole training set).
+        betas: β₁ and β₂ of ``adam`` and ``adamw``.
+        eps: what these add to the root of the second moment.
+        clip: largest norm of the gradient of all weights together; a longer one is scaled down to it.
+        clip_each: largest norm of the gradient of one matrix, the last two axes of a weight array (arrays with fewer
+            axes count as one), e.g. of each layer and head.
+        halve_every: steps after which the learning rate is halved, again and again.
+        frozen: names of weights that do not move.
 
     >>> Optimizer("adam", lr=0.01, batch_size=64)
     Optimizer(rule='adam', lr=0.01, batch_size=64)
     """
+
+    later_fields: ClassVar[tuple[str, ...]] = ("betas", "eps", "clip", "clip_each", "halve_every", "frozen")
 
     rule: Rule = "gd"
     lr: float = 1e-3
     momentum: float = 0.9
     weight_decay: float = 1e-4
     batch_size: int | None = None
+    betas: tuple[float, ...] = (0.9, 0.999)
+    eps: float = 1e-8
+    clip: float | None = None
+    clip_each: float | None = None
+    halve_every: int | None = None
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the rule and its numbers is asked for, which is what written-out steps know."""
+        return not set(self.changed_fields()) & set(self.later_fields)
 
     def __post_init__(self) -> None:
+        for name in ("betas", "frozen"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("optimizer rule", self.rule, Rule)
         require(self.lr > 0, f"the learning rate must be positive, not {self.lr}")
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
@@ -48,6 +71,19 @@ class Optimizer(Spec, kind="optimizer"):
             check_int("the batch size", self.batch_size, 1)
             whole = f"{self.rule} uses every prompt at each step; with a batch size choose sgd or adam"
             require(self.rule not in ("gd", "flow"), whole)
+        if self.plain:
+            return
+        require(self.rule != "flow", "a gradient flow has no betas, clipping, halving or frozen weights: choose gd")
+        of_adam = (self.betas, self.eps) == ((0.9, 0.999), 1e-8) or self.rule in ("adam", "adamw")
+        require(of_adam, f"betas and eps are those of adam and adamw; the rule is {self.rule}")
+        right = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require(right, f"betas are two numbers in [0, 1), not {list(self.betas)}")
+        require(self.eps > 0, f"eps must be positive, not {self.eps}")
+        for name in ("clip", "clip_each"):
+            limit = getattr(self, name)
+            require(limit is None or limit > 0, f"{name} must be positive (None: no clipping), not {limit}")
+        if self.halve_every is not None:
+            check_int("halve_every", self.halve_every, 1)
 
 
 @dataclass(frozen=True)

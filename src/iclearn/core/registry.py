@@ -86,11 +86,14 @@ _SPECS = {
     "record": "iclearn.core.recipe:Record",
     "covariance": "iclearn.tasks.covariance:Covariance",
     "linear_regression": "iclearn.tasks.regression:LinearRegression",
+    "varied_regression": "iclearn.tasks.varied_regression:VariedRegression",
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",
     "lsa": "iclearn.models.lsa:LSA",
     "lsa_together": "iclearn.models.lsa_together:LSATogether",
+    "linear_transformer": "iclearn.models.transformer:LinearTransformer",
+    "deep_attention": "iclearn.models.deep_attention:DeepAttention",
     "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
     "reduce": "iclearn.sweeps.plan:Reduce",
     "optimiser": "iclearn.core.recipe:Optimizer",  # as format 1 of stored runs spells it
@@ -103,7 +106,22 @@ _PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm")
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
 _THEORIES = ("zhang2025", "xie2025")
-THEORIES = Registry("theory", "iclearn.theories", {n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES})
+THEORIES = Registry(
+    "theory", "iclearn.theories",
+    {
+        **{n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES},
+        "ahn2023": "iclearn.theory.depth.of_recipe:THEORY",
+    },
+)  # fmt: skip
+
+# Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
+_LAYOUTS = {
+    "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
+}  # fmt: skip
+LAYOUTS = Registry(
+    "layout of golden files", "iclearn.layouts",
+    {name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+)  # fmt: skip
 
 PROBES = Registry("probe", "iclearn.probes", {})
 

@@ -39,6 +39,7 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
     shorthand: ClassVar[str] = ""  # the field that a bare number or word in its place means
     how_to_make: ClassVar[str] = ""  # calls that make one of what people have at hand, for messages
     former_names: ClassVar[dict[str, str]] = {}  # fields as earlier formats spell them → as they are called now
+    later_fields: ClassVar[tuple[str, ...]] = ()  # written only where they are not at their default: hashes stay
 
     def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,9 +74,11 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, with the kind of every spec under ``kind``."""
+        changed = self.changed_fields() if self.later_fields else {}
         fields = {
             f.name: _encode(getattr(self, f.name), f"{self.kind} {f.name}", "float" in str(f.type))
             for f in dataclasses.fields(self)
+            if f.name in changed or f.name not in self.later_fields
         }
         return {"kind": self.kind, **fields}
 

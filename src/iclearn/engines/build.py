@@ -23,6 +23,7 @@ from ..models.base import AbstractFeatureModel
 from ..models.features import AbstractFeatureMap
 from .base import AbstractEngine
 from .cost import MAX_FEATURES, refuse_what_cannot_be
+from .integrated import exact_loss_engine, spectra_engine
 from .quadratic import moments_engine, population_engine, remembered_moments_engine
 from .samples import samples_engine
 
@@ -35,7 +36,7 @@ class Setup(eqx.Module):
     Args:
         model: with its initial weights.
         engine: how its loss is obtained.
-        engine_name: ``population``, ``moments`` or ``samples``.
+        engine_name: ``population``, ``moments``, ``samples`` or ``gram``.
         task: with its arrays, where it needs any.
     """
 
@@ -68,13 +69,14 @@ def prepare(
     features_only = "this dataset holds cubic features, which only the mlp model reads"
     require(readable, f"{features_only}: choose model mlp, or bring tokens")
     task = recipe.task.bind(dataset)
+    spec.check_engine(task, recipe.engine)
     refuse_what_cannot_be(recipe, task)
     model = _initial_model(recipe, task, weights)
     given, read = task.prompt_type.__name__, model.prompt_type.__name__
     pair = f"{task.kind} gives prompts of type {given}; the model {spec.kind} reads {read}"
     require(model.prompt_type is task.prompt_type, f"{pair}: choose a model and a task that fit")
     features = model.feature_map if isinstance(model, AbstractFeatureModel) else None
-    name = recipe.engine if recipe.engine != "auto" else _cheapest(recipe, task, features)
+    name = recipe.engine if recipe.engine != "auto" else _cheapest(recipe, task, model, features)
     engine = _build(name, recipe, task, model, features)
     rule = recipe.optimizer.rule
     whole = not engine.stochastic or rule not in ("gd", "flow")
@@ -97,11 +99,13 @@ def _initial_model(recipe: Recipe, task: AbstractTask, weights: Mapping[str, np.
     return recipe.model.from_arrays(task, weights, dtype)
 
 
-def _cheapest(recipe: Recipe, task: AbstractTask, features: AbstractFeatureMap | None) -> str:
-    if features is None or recipe.optimizer.batch_size is not None:
+def _cheapest(recipe: Recipe, task: AbstractTask, model: AbstractModel, features: AbstractFeatureMap | None) -> str:
+    if recipe.optimizer.batch_size is not None:
         return "samples"
-    if task.num_prompts is None:
+    if task.num_prompts is None and (features is not None or model.offers_exact_loss):
         return "population"
+    if features is None:
+        return "samples"
     return "moments" if features.size <= MAX_FEATURES else "samples"
 
 
@@ -110,15 +114,17 @@ def _build(
 ) -> AbstractEngine:
     size = recipe.optimizer.batch_size
     if name == "samples":
-        return samples_engine(task, size, recipe.seed, jnp.dtype(recipe.dtype))
+        return samples_engine(task, size, recipe.seed, jnp.dtype(recipe.dtype), model)
+    if name == "gram":
+        return spectra_engine(task, model, size, recipe.seed, jnp.dtype(recipe.dtype))
+    if name == "population" and model.offers_exact_loss:
+        _refuse_finite(task, size)
+        return exact_loss_engine(task, model, recipe.seed, jnp.dtype(recipe.dtype))
     if features is None or not isinstance(model, AbstractFeatureModel):
         raise MissingClosedForm(f"engine {name} needs a linear model: for softmax attention use engine samples")
-    require(size is None, f"engine {name} uses every prompt at each step; with batch size {size} use engine samples")
+    _refuse_batch(name, size)
     if name == "population":
-        infinite = "engine population integrates over infinitely many prompts"
-        none = "num_prompts=None (--prompts inf)"
-        drawn = f"{infinite}, and this task has {task.num_prompts}: choose {none}, or engine moments or samples"
-        require(task.num_prompts is None or task.needs_dataset, drawn)
+        _refuse_finite(task, size)
         _check_reduced(task, model, recipe.seed)
         return exact_engine(name, task, model, recipe.seed, recipe.dtype)
     finite = task.num_prompts is not None
@@ -127,6 +133,18 @@ def _build(
     # runs of one process that read the same prompts share their moments
     build = moments_engine if task.needs_dataset else remembered_moments_engine
     return build(task, features, recipe.seed, recipe.dtype)
+
+
+def _refuse_batch(name: str, size: int | None) -> None:
+    require(size is None, f"engine {name} uses every prompt at each step; with batch size {size} use engine samples")
+
+
+def _refuse_finite(task: AbstractTask, size: int | None) -> None:
+    _refuse_batch("population", size)
+    infinite = "engine population integrates over infinitely many prompts"
+    none = "num_prompts=None (--prompts inf)"
+    drawn = f"{infinite}, and this task has {task.num_prompts}: choose {none}, or engine moments or samples"
+    require(task.num_prompts is None or task.needs_dataset, drawn)
 
 
 def exact_engine(

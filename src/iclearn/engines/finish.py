@@ -149,7 +149,7 @@ def _label(
         complete = len(loss) == recipe.steps
         chosen = select_records(loss[records], recipe.record.weights - complete)
         coords["record"] = ("record", np.append(records[chosen], np.full(int(complete), recipe.steps)))
-        for name, axes in type(state.model).axes.items():
+        for name, axes in state.model.axes.items():
             path = arrays[f"weight_{name}"][sound][chosen]
             if complete:
                 path = np.concatenate([path, np.asarray(final[name])[None]])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from ..core.checks import require
 from ..core.recipe import Optimizer
 
 
@@ -18,12 +22,14 @@ class Hyper(eqx.Module):
         momentum: of rule ``momentum``.
         weight_decay: of rule ``adamw``.
         rule: name of the rule.
+        options: the optimizer with its other options; None where they all are at their defaults.
     """
 
     lr: Float[Array, "*run"]
     momentum: Float[Array, "*run"]
     weight_decay: Float[Array, "*run"]
     rule: str = eqx.field(static=True)
+    options: Optimizer | None = eqx.field(static=True, default=None)
 
     @staticmethod
     def of(optimizer: Optimizer, dtype: str) -> Hyper:
@@ -38,17 +44,85 @@ class Hyper(eqx.Module):
         """
         numbers = (optimizer.lr, optimizer.momentum, optimizer.weight_decay)
         lr, momentum, weight_decay = (jnp.asarray(number, dtype) for number in numbers)
-        return Hyper(lr, momentum, weight_decay, optimizer.rule)
+        # what is static must not hold the numbers, which are traced
+        blank = optimizer.unchecked(lr=1.0, momentum=0.0, weight_decay=0.0)
+        return Hyper(lr, momentum, weight_decay, optimizer.rule, None if blank.plain else blank)
 
     def transformation(self) -> optax.GradientTransformation:
         """The update rule of optax; a flow has none."""
+        options = self.options or Optimizer()
+        rule = self._rule(options)
+        if self.options is None:
+            return rule
+        parts = []
+        if options.frozen:
+            parts.append(freeze(options.frozen))
+        if options.clip_each is not None:
+            parts.append(clip_each(options.clip_each))
+        if options.clip is not None:
+            parts.append(optax.clip_by_global_norm(options.clip))
+        parts.append(rule)
+        if options.halve_every is not None:
+            every = options.halve_every
+            parts.append(optax.scale_by_schedule(lambda count: 0.5 ** (jnp.asarray(count) // every)))
+        if options.frozen:
+            parts.append(freeze(options.frozen))  # weight decay would move them
+        return optax.chain(*parts)
+
+    def _rule(self, options: Optimizer) -> optax.GradientTransformation:
+        adam: dict[str, Any] = {"b1": options.betas[0], "b2": options.betas[1], "eps": options.eps}
         match self.rule:
             case "gd" | "sgd":
                 return optax.sgd(self.lr)
             case "momentum":
                 return optax.sgd(self.lr, self.momentum)  # type: ignore[arg-type]
             case "adam":
-                return optax.adam(self.lr)
+                return optax.adam(self.lr, **adam)
             case "adamw":
-                return optax.adamw(self.lr, weight_decay=self.weight_decay)  # type: ignore[arg-type]
+                return optax.adamw(self.lr, **adam, weight_decay=self.weight_decay)
         raise ValueError(f"rule {self.rule} has no optax transformation")
+
+
+def clip_each(limit: float) -> optax.GradientTransformation:
+    """Scale the gradient of every matrix (the last two axes of an array) down to a largest norm.
+
+    Args:
+        limit: the largest norm; arrays with fewer than two axes count as one.
+
+    Returns:
+        The transformation.
+
+    >>> gradient = jnp.stack([jnp.eye(4), 10 * jnp.eye(4)])
+    >>> clipped, _ = clip_each(5.0).update(gradient, clip_each(5.0).init(gradient))
+    >>> [float(jnp.linalg.norm(matrix)) for matrix in clipped]
+    [2.0, 5.0]
+    """
+
+    def clip(gradient: Array) -> Array:
+        norm = jnp.sqrt(jnp.sum(gradient**2, axis=(-2, -1) if gradient.ndim > 1 else None, keepdims=True))
+        return jnp.where(norm > limit, gradient * (limit / jnp.where(norm > limit, norm, 1.0)), gradient)
+
+    return optax.stateless(lambda updates, params: jax.tree.map(clip, updates))
+
+
+def freeze(names: tuple[str, ...]) -> optax.GradientTransformation:
+    """No update for some weights.
+
+    Args:
+        names: of the weights; one that the model does not have is refused.
+
+    Returns:
+        The transformation.
+    """
+
+    def update(updates: Any, params: Any) -> Any:
+        have = params.weights() if hasattr(params, "weights") else {}
+        unknown = [name for name in names if have and name not in have]
+        require(not unknown, f"frozen weights {', '.join(unknown)}: this model has {', '.join(have)}")
+
+        def one(path: Any, leaf: Array) -> Array:
+            return jnp.zeros_like(leaf) if path and getattr(path[0], "name", None) in names else leaf
+
+        return jax.tree_util.tree_map_with_path(one, updates)
+
+    return optax.stateless(update)

@@ -99,7 +99,9 @@ class FreshEngine(AbstractPromptsEngine):
         return mean_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
 
 
-def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype: Any) -> SamplesEngine | FreshEngine:
+def samples_engine(
+    task: AbstractTask, batch_size: int | None, seed: int, dtype: Any, model: AbstractModel | None = None
+) -> SamplesEngine | FreshEngine:
     """The engine that has the whole training set in memory, or fresh prompts where the task has infinitely many.
 
     Args:
@@ -107,11 +109,12 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
         batch_size: prompts of a step (None: the whole training set).
         seed: the root seed.
         dtype: the precision.
+        model: one that reads less than whole prompts (`AbstractModel.summarize`) has only that kept in memory.
 
     Returns:
         The engine.
     """
-    tests = tuple(task.source(seed, dtype, which).everything() for which in task.tests)
+    tests = tuple(summarized(task.source(seed, dtype, which).everything(), model) for which in task.tests)
     if task.num_prompts is None:
         if batch_size is None:
             raise IclearnError(
@@ -122,9 +125,25 @@ def samples_engine(task: AbstractTask, batch_size: int | None, seed: int, dtype:
         blank = task.unchecked(**dict.fromkeys(parameters, 0.0))  # what a program must not depend on
         traced = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
         return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
-    train = task.source(seed, dtype).everything(task.context_len if task.prefixes else 0)
+    train = summarized(task.source(seed, dtype).everything(task.context_len if task.prefixes else 0), model)
     count = train.weight.shape[0]
     return SamplesEngine(tests, spread_prompts(train, count), count, batch_size)
+
+
+def summarized(batch: Batch | FeatureBatch, model: AbstractModel | None) -> Batch | FeatureBatch:
+    """The batch with what a model reads of each prompt in place of the prompt.
+
+    Args:
+        batch: the prompts.
+        model: the model (None: one that reads all).
+
+    Returns:
+        The batch; one of ready-made features stays as it is.
+    """
+    if isinstance(batch, FeatureBatch) or model is None or type(model).summarize is AbstractModel.summarize:
+        return batch
+    read = eqx.filter_jit(lambda own, prompts: jax.vmap(own.summarize)(prompts))(model, batch.prompt)
+    return Batch(read, batch.target, batch.weight, batch.unit)
 
 
 def step_key(seed: int | Array) -> Key[Array, ""]:

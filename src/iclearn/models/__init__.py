@@ -4,14 +4,20 @@ from ..core.model import AbstractModel, AbstractModelSpec
 from .attention import Attention
 from .attention_models import MergedAttention, SeparateAttention
 from .base import AbstractFeatureModel, HeadFactors
+from .deep_attention import DeepAttention
 from .features import AbstractFeatureMap, Cubic, GramQuery
 from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA
 from .lsa_together import LSAGroup, LSATogether
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
 from .softmax_layers import SoftmaxLayer
+from .step_transformers import DescentTransformer, SparseTransformer
+from .transformer import LinearTransformer
+from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, FullTransformer, GramPrompt
 
 __all__ = [
-    "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractModel", "AbstractModelSpec", "Attention", "ConvSum",
-    "Cubic", "CubicMLP", "FixedGuessLSA", "GramQuery", "GuessGramQuery", "GuessingLSA", "HeadFactors", "LSAGroup",
-    "LSATogether", "MergedAttention", "ReducedMerged", "ReducedSeparate", "SeparateAttention", "SoftmaxLayer",
+    "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractLinearTransformer", "AbstractModel",
+    "AbstractModelSpec", "Attention", "ConvSum", "Cubic", "CubicMLP", "DeepAttention", "DescentTransformer",
+    "DiagonalTransformer", "FixedGuessLSA", "FullTransformer", "GramPrompt", "GramQuery", "GuessGramQuery",
+    "GuessingLSA", "HeadFactors", "LSAGroup", "LSATogether", "LinearTransformer", "MergedAttention", "ReducedMerged",
+    "ReducedSeparate", "SeparateAttention", "SoftmaxLayer", "SparseTransformer",
 ]  # fmt: skip

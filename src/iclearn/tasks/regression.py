@@ -261,8 +261,12 @@ class RegressionSource(AbstractBlockSource):
         noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
         outputs = truth.shape[2]
         drawn = normal_rows(noise_key, truth.size // outputs, jnp.eye(outputs), self.dtype).reshape(truth.shape)
-        shown = drawn if self.noise_labels else truth + self.noise_std.astype(x.dtype) * drawn
+        shown = drawn if self.noise_labels else truth + self.noise_scale(index, len(truth), x.dtype) * drawn
         return x, shown, truth, self._valid(index) / self.num_prompts
+
+    def noise_scale(self, index: Any, size: int, dtype: Any) -> Array:
+        """Standard deviation of the noise of the prompts of a block: one for all, or (size, 1, 1)."""
+        return self.noise_std.astype(dtype)
 
     def block(self, index: Any) -> Batch:
         x, shown, truth, weight = self.labeled(index)

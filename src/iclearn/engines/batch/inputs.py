@@ -22,6 +22,7 @@ from ..base import AbstractEngine
 from ..build import EXACT, Setup, exact_engine, prepare
 from ..loop import initial_state
 from ..optimizers import Hyper
+from ..quadratic import QuadraticEngine
 from ..samples import step_key
 
 _MOMENTS_TOGETHER = {"cpu": 2, "gpu": 64}  # training sets drawn at a time
@@ -127,7 +128,9 @@ def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
     Returns:
         True where the engine is exact and all fields can be traced.
     """
-    if setup.engine_name not in EXACT or recipe.init.scheme == "given" or recipe.task.needs_dataset:
+    if setup.engine_name not in EXACT or not isinstance(setup.engine, QuadraticEngine):
+        return False
+    if recipe.init.scheme == "given" or recipe.task.needs_dataset:
         return False
     breaking = {f"task__{name}" for name in recipe.task.symmetry_breaking_fields()}
     full = isinstance(setup.model, AbstractFeatureModel) and bool(setup.model.zero_blocks())

@@ -164,7 +164,8 @@ def choose_path(recipe: Recipe, setup: Setup, path: Path) -> How:
         require(compiled is not None, f"path compiled: these runs have no compiled form, {NO_FORM}: use path auto")
     if compiled is not None and switch.available():
         return How("compiled", *compiled)
-    sizes = sizes_of(setup.task, setup.model, setup.engine, recipe.optimizer.rule)
+    plain = recipe.optimizer.plain
+    sizes = sizes_of(setup.task, setup.model, setup.engine, recipe.optimizer.rule) if plain else None
     if path == "auto" and sizes is None:
         return How("vmap")
     if sizes is None:

@@ -31,7 +31,7 @@ def compiled_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
         The sizes, or None where the run has no such form. The form is diagonal where the loss is in the basis of the
         recipe, and ``kronecker`` where it would have to be rotated first.
     """
-    if recipe.optimizer.rule not in RULES or recipe.optimizer.batch_size is not None:
+    if recipe.optimizer.rule not in RULES or recipe.optimizer.batch_size is not None or not recipe.optimizer.plain:
         return None
     sizes = sizes_of_run(setup.task, setup.model, setup.engine)
     if sizes is None or sizes.num_numbers > MOST_NUMBERS or sizes.products > MOST_PRODUCTS:

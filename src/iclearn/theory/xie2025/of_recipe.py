@@ -43,7 +43,7 @@ class Xie2025(AbstractTheory):
 
     def refusal(self, recipe: Recipe) -> str | None:
         task, model = recipe.task, recipe.model
-        if not isinstance(task, LinearRegression) or not isinstance(model, LSA):
+        if type(task) is not LinearRegression or not isinstance(model, LSA):  # varied regression has other laws
             return "xie2025 needs linear self-attention (lsa) on linear regression"
         if task.in_context != 1 or task.prefixes or task.out_dim != 1:
             return "xie2025 holds for one output without prefixes or in-weight prompts"

@@ -1,0 +1,194 @@
+"""Deep linear transformers in Gram form: L layers of linear attention without ever building an attention map.
+
+Tokens are e = [x; y], sources of attention the N context tokens only, G = c Σ_i e_i e_iᵀ over them with c = 1/N or 1.
+One layer maps every token, the query [x_q; 0] included, by
+
+    e ← T e,   T = I + Σ_h V_h G K_h,   then   G ← T G Tᵀ,   and after the last layer   ŷ = −(label entry of the query):
+
+the skip connection carries residuals, so the label slot ends at minus the prediction (von Oswald et al. 2023,
+arXiv 2212.07677; Ahn et al. 2023, arXiv 2306.00297). A forward pass needs (G, x_q) and L products of small matrices,
+whatever N is. `predict_tokens` is the same layer by layer on the tokens, as the check.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..core.model import AbstractModel
+from ..core.prompt import Prompt
+from .features import Normalize, attention_scale
+
+FormT = TypeVar("FormT", bound="AbstractLinearTransformer")
+
+
+class Layer(NamedTuple):
+    """The maps of one layer, T = I + Σ_h V_h G K_h.
+
+    Args:
+        value: (head, entry, entry) V_h.
+        key: (head, entry, entry) K_h.
+    """
+
+    value: Float[Array, "head entry entry"]
+    key: Float[Array, "head entry entry"]
+
+
+class GramPrompt(eqx.Module):
+    """What a linear transformer reads of a prompt.
+
+    Args:
+        gram: (entry, entry) G over the context, with its factor c.
+        query: (dim) x_q.
+    """
+
+    gram: Float[Array, "*batch entry entry"]
+    query: Float[Array, "*batch dim"]
+
+
+class AbstractLinearTransformer(AbstractModel):
+    """Layers of linear attention; subclasses say what V_h and K_h are made of.
+
+    `depth` layers are applied. Where there are weights for fewer (a tied model has one set), layer l takes the set
+    l mod (number of sets), so that a looped model can be run for more loops than it was trained for.
+    """
+
+    if TYPE_CHECKING:  # fields of every subclass, which has them after its weights
+        depth: int
+        normalize: Normalize
+
+    @abstractmethod
+    def layer_maps(self) -> list[Layer]:
+        """The maps of every set of weights."""
+
+    def looped(self: FormT, depth: int) -> FormT:
+        """The same weights applied for another number of layers.
+
+        Args:
+            depth: how many.
+
+        Returns:
+            The model.
+        """
+        return dataclasses.replace(self, depth=depth)  # type: ignore[type-var]
+
+    def summarize(self, prompt: Prompt) -> GramPrompt:
+        """(G, x_q) of a prompt: all that a prediction depends on.
+
+        Args:
+            prompt: one prompt; masked pairs are left out, and c = 1/N counts those that are there.
+
+        Returns:
+            G and x_q.
+        """
+        tokens = jnp.concatenate([prompt.x, prompt.y], -1) * prompt.mask[:, None]
+        scale = attention_scale(self.normalize, jnp.maximum(prompt.num_context(), 1))
+        return GramPrompt(tokens.T @ tokens * scale, prompt.query)
+
+    def predict(self, prompt: Prompt | GramPrompt) -> Float[Array, " output"]:
+        return self.readouts(prompt)[-1:]
+
+    def readouts(self, prompt: Prompt | GramPrompt) -> Float[Array, " layer"]:
+        """The prediction after every layer.
+
+        Args:
+            prompt: one prompt, or what `summarize` makes of it.
+
+        Returns:
+            (depth) the predictions; the last one is `predict`'s.
+        """
+        read = prompt if isinstance(prompt, GramPrompt) else self.summarize(prompt)
+        sets, gram, query = self.layer_maps(), read.gram, jnp.append(read.query, 0.0).astype(read.query.dtype)
+        answers = []
+        for index in range(self.depth):
+            layer = sets[index % len(sets)]
+            change = jnp.einsum("hij,jk,hkl->il", layer.value, gram, layer.key)
+            query = query + change @ query
+            answers.append(-query[-1])
+            if index + 1 < self.depth:
+                gram = gram + change @ gram
+                gram = gram + gram @ change.T
+        return jnp.stack(answers)
+
+    def predict_tokens(self, prompt: Prompt) -> Float[Array, " output"]:
+        """As `predict`, token by token with the whole attention map: slow, and the check of the Gram form.
+
+        Args:
+            prompt: one prompt.
+
+        Returns:
+            (1) the prediction.
+        """
+        tokens, sets = prompt.tokens(), self.layer_maps()
+        source = jnp.append(prompt.mask, False)
+        scale = attention_scale(self.normalize, jnp.maximum(prompt.num_context(), 1))
+        for index in range(self.depth):
+            layer = sets[index % len(sets)]
+            scores = jnp.einsum("mi,hij,nj->hnm", tokens, layer.key, tokens) * source
+            tokens = tokens + scale * jnp.einsum("hnm,hij,mj->ni", scores, layer.value, tokens)
+        return -tokens[-1, -1:]
+
+
+class FullTransformer(AbstractLinearTransformer):
+    """Blocks ``full``: V_h = (W_v W_o)ᵀ, K_h = W_k W_qᵀ with row vectors h·W, as in oswald2023's code.
+
+    Args:
+        query: (layer, head, entry, key) W_q.
+        key: (layer, head, entry, key) W_k.
+        value: (layer, head, entry, key) W_v.
+        output: (layer, head, key, entry) W_o.
+        depth: layers that are applied.
+        normalize: factor on G.
+    """
+
+    query: Float[Array, "layer head entry key"]
+    key: Float[Array, "layer head entry key"]
+    value: Float[Array, "layer head entry key"]
+    output: Float[Array, "layer head key entry"]
+    depth: int = eqx.field(static=True)
+    normalize: Normalize = eqx.field(static=True, default="none")
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        **dict.fromkeys(("query", "key", "value"), ("layer", "head", "entry", "key_entry")),
+        "output": ("layer", "head", "key_entry", "entry"),
+    }
+
+    def layer_maps(self) -> list[Layer]:
+        value = jnp.einsum("lhik,lhkj->lhji", self.value, self.output)
+        key = jnp.einsum("lhik,lhjk->lhij", self.key, self.query)
+        return [Layer(v, k) for v, k in zip(value, key, strict=True)]
+
+
+class DiagonalTransformer(AbstractLinearTransformer):
+    """Blocks ``diag``: x ← x + ω_xx S x + ω_xy y α, y ← y + ω_yx α·x + ω_yy λ y, four numbers a layer.
+
+    S, α and λ are the blocks of G: inputs with inputs, inputs with labels, labels with labels (Vladymyrov et al. 2024,
+    arXiv 2402.14180). ω_yx = −η and ω_xx = −γ are GD++; ω_xy and ω_yy let the steps depend on the noise.
+
+    Args:
+        omega: (layer, 4) ω_xx, ω_xy, ω_yx, ω_yy.
+        dim: dimension of the inputs.
+        depth: layers that are applied.
+        normalize: factor on G.
+    """
+
+    omega: Float[Array, "layer four"]
+    dim: int = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
+    normalize: Normalize = eqx.field(static=True, default="context")
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {"omega": ("layer", "block")}
+
+    def layer_maps(self) -> list[Layer]:
+        label = jnp.zeros((self.dim + 1, self.dim + 1), self.omega.dtype).at[-1, -1].set(1.0)
+        inputs = jnp.eye(self.dim + 1, dtype=self.omega.dtype) - label
+        value = jnp.stack([inputs, label])
+        return [
+            Layer(value, jnp.stack([xx * inputs + xy * label, yx * inputs + yy * label]))
+            for xx, xy, yx, yy in self.omega
+        ]
