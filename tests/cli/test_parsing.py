@@ -121,7 +121,7 @@ PARSE_ERRORS = {
     "train --model rnn": "iclearn train: invalid choice 'rnn' for argument '--model'. Expected one of ('attnM', "
     "'attnS', 'mlp', 'conv', 'merged', 'separate', 'merged_reduced', 'separate_reduced')",
     "train --engine fast": "iclearn train: invalid choice 'fast' for argument '--engine'. Expected one of ('auto', "
-    "'population', 'moments', 'samples')",
+    "'population', 'moments', 'samples', 'gram')",
     "train word": "iclearn train: Unrecognized options: word",
     "train --white_cov yes": "iclearn train: Unrecognized options: yes",
     "list word": "iclearn list: Unrecognized options: word",
