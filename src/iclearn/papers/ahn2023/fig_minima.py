@@ -100,7 +100,7 @@ def changed(title: str, name: str, factor: float, **where: object) -> Counterexa
 
 
 FIGURE = Figure(
-    id="fig_landscape",
+    id="fig_minima",
     title="the minima of two layers of GD++",
     collect=collect,
     draw=draw,
