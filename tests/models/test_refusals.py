@@ -14,7 +14,7 @@ import pytest
 REFUSED = {
     "Optimizer('newton')": "optimizer rule must be one of gd, sgd, momentum, adam, adamw, flow, not 'newton'",
     "Init(scheme='xavier')": "init scheme must be one of per_head, entries, stacked, given, not 'xavier'",
-    "recipe(engine='exact')": "engine must be one of auto, population, moments, samples, not 'exact'",
+    "recipe(engine='exact')": "engine must be one of auto, population, moments, samples, gram, not 'exact'",
     "recipe(dtype='float16')": "dtype must be one of float64, float32, not 'float16'",
     "recipe(steps=1e4)": "steps must be a whole number, not 10000.0",
     "recipe(seed=2.5)": "the seed must be a whole number, not 2.5",
