@@ -40,7 +40,11 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [LARGE, ["sweep", "grid.yaml", "--out", "s"], ["reproduce", "zhang2025", "landscape", "--out", "r"]],
+    [
+        LARGE,
+        ["sweep", "grid.yaml", "--out", "s"],
+        pytest.param(["reproduce", "zhang2025", "landscape", "--out", "r"], marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_disk_is_named_and_harms_nothing(small_disk, words):
     (small_disk / "grid.yaml").write_text(GRID)

@@ -70,7 +70,7 @@ def test_whole_specs_can_be_values():
     ("axes", "line"),
     [
         ({"optimiser.lr": [1]}, r"a recipe has no field 'optimiser'; its fields are .*optimizer"),
-        ({"optimizer.lrate": [1]}, r"optimizer has no field 'lrate'; its fields are batch_size, lr"),
+        ({"optimizer.lrate": [1]}, r"optimizer has no field 'lrate'; its fields are batch_size, betas, clip, .*lr"),
         ({"steps.lr": [1]}, r"steps has no field 'lr'; it is a plain value"),
         ({"task.prior_covariance.trace": [1]}, "the base has no task.prior_covariance; give it one"),
         ({"optimizer.lr": ["fast"]}, r"optimizer\.lr must be a number, not 'fast'"),

@@ -105,7 +105,7 @@ def test_heads_act_only_through_their_sum():
     [
         ({"mean": np.zeros((2, 2))}, "must be a vector"),
         ({"context_len": 0}, "context_len must be at least 1, not 0"),
-        ({"noise": -1.0}, "must not be negative"),
+        ({"noise": -1.0}, "must be finite and at least 0"),
         ({"inputs": np.eye(3)}, r"needs \(2, 2\)"),
         ({"prior": np.diag([1.0, 0.0])}, "positive definite"),
         ({"prior": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),

@@ -43,5 +43,5 @@ def test_large_sizes_cost_no_more():
 
 @pytest.mark.parametrize("bad", [{"dim": 0}, {"context_len": 0}, {"prior_norm": -1.0}, {"noise": -0.1}, {"heads": 0}])
 def test_impossible_sizes_are_refused(bad):
-    with pytest.raises(IclearnError, match=r"at least 1|not be negative"):
+    with pytest.raises(IclearnError, match=r"at least [01]"):
         summary(**({"dim": 3, "context_len": 3, "prior_norm": 1.0} | bad))
