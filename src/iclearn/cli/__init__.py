@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -122,6 +123,7 @@ def console() -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a λ on a terminal that has none
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # zarr's other writes after one has failed: it is said once
     code = main()
     if code == interrupts.CODE:
         interrupts.leave("")

@@ -91,11 +91,20 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise _named(error, path) from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         if retired and not path.exists():
             os.rename(retired.pop(), path)
         for former in retired:
             shutil.rmtree(former, ignore_errors=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which threads may still be writing, as zarr's do after one of them met a full disk."""
+    for _ in range(20):
+        if not folder.exists():
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.1)
 
 
 def _named(error: OSError, path: Path) -> OSError:
