@@ -221,7 +221,7 @@ def test_the_gram_engine_trains_with_any_context_and_refuses_what_it_is_not_for(
     assert np.linalg.matrix_rank(np.asarray(few)).max() == 2, "fewer pairs than dimensions"
     np.testing.assert_allclose(few.mean(0), np.eye(3), atol=0.1)
     for change, words in [
-        ({"model": icl.LinearTransformer(layers=2, blocks="full")}, "blocks gd or sparse"),
+        ({"model": icl.LinearTransformer(layers=2, blocks="full")}, "linear in the labels"),
         ({"task__num_prompts": 10}, "num_prompts=None"),
         ({"task__prefixes": True}, "no prefixes"),
         ({"model__normalize": "none"}, "normalize='context'"),

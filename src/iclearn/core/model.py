@@ -83,6 +83,27 @@ class AbstractModel(eqx.Module):
         """
         raise MissingClosedForm(f"{type(self).__name__} has no closed-form population loss: use engine samples")
 
+    @property
+    def offers_conditional_loss(self) -> bool:
+        """Whether the model knows its loss given S = (1/N) Σ x xᵀ of the context (`conditional_loss`)."""
+        return False
+
+    def conditional_loss(
+        self, second: Float[Array, "dim dim"], cov: Array, prior: Array, noise: Array
+    ) -> Float[Array, ""]:
+        """The loss given S, over task vectors N(0, Σ_w), queries N(0, Σ) and noise.
+
+        Args:
+            second: (dim, dim) S.
+            cov: (dim, dim) Σ.
+            prior: (dim, dim) Σ_w.
+            noise: () σ²/N.
+
+        Returns:
+            () the loss.
+        """
+        raise MissingClosedForm(f"{type(self).__name__} has no loss given second moments: use engine samples")
+
     def summarize(self, prompt: Any) -> Any:
         """All of a prompt that the prediction depends on, which `predict` reads as well as the prompt.
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from . import jax_settings as jax_settings
@@ -68,6 +70,23 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
     """
     rows = [jax.random.normal(jax.random.fold_in(key, i), (math.prod(s),), jnp.float64) for i, s in enumerate(shapes)]
     return tuple(row.reshape(shape) for row, shape in zip(rows, shapes, strict=True))
+
+
+def cut_normals(normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Standard normals made into normals cut off at ±2, of variance 1, as haiku's variance scaling draws them.
+
+    Args:
+        normals: standard normals z; each becomes Φ⁻¹ of its place between Φ(−2) and Φ(2).
+
+    Returns:
+        An array of the same shape.
+
+    >>> [round(value, 4) for value in cut_normals(jnp.array([-50.0, 0.0, 50.0])).tolist()]  # ±2/.8796
+    [-2.2737, 0.0, 2.2737]
+    """
+    below, density = float(ndtr(-2.0)), float(np.exp(-2.0) / np.sqrt(2 * np.pi))
+    deviation = np.sqrt(1 - 4 * density / (1 - 2 * below))
+    return ndtri(below + (1 - 2 * below) * ndtr(normals)) / deviation
 
 
 @functools.partial(jax.jit, static_argnums=1)

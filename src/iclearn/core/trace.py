@@ -134,10 +134,20 @@ class Trace:
         Returns:
             The model, a pytree with `predict(prompt)`.
         """
+        return self.recipe.model.rebuild(self.recipe.task.dim, self.weights(self.nearest_record(step)))
+
+    def nearest_record(self, step: int | None = None) -> int:
+        """The index into `data.record` of the recorded step nearest to a step.
+
+        Args:
+            step: the step (None: the last one recorded).
+
+        Returns:
+            The index.
+        """
         require("record" in self.data, "this run recorded no weights: train with record=Record(weights=…) above 0")
         steps = self.data["record"].values
-        index = -1 if step is None else int(np.argmin(np.abs(steps - step)))
-        return self.recipe.model.rebuild(self.recipe.task.dim, self.weights(index))
+        return len(steps) - 1 if step is None else int(np.argmin(np.abs(steps - step)))
 
     def continue_(self, steps: int, **given: Any) -> Trace:
         """Train `steps` further steps and return the Trace of the whole, longer run.

@@ -20,9 +20,9 @@ from ..core.model import AbstractModel
 from ..core.recipe import Recipe
 from ..core.task import AbstractTask
 from ..models.base import AbstractFeatureModel
-from ..models.features import AbstractFeatureMap
+from ..models.features import MAX_FEATURES, AbstractFeatureMap
 from .base import AbstractEngine
-from .cost import MAX_FEATURES, refuse_what_cannot_be
+from .cost import refuse_what_cannot_be
 from .integrated import exact_loss_engine, spectra_engine
 from .quadratic import moments_engine, population_engine, remembered_moments_engine
 from .samples import samples_engine

@@ -21,10 +21,10 @@ from ..core.model import AbstractModelSpec
 from ..core.recipe import Init, Recipe
 from ..core.task import AbstractTask
 from ..models.base import AbstractFeatureModel
+from ..models.features import MAX_FEATURES
 from .loop import RECORD_SLOTS
 
 MOST_SECONDS = "ICLEARN_MOST_SECONDS"  # environment variable: refuse what is estimated to take longer
-MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
 NEVER = 1e9  # seconds, thirty years: refused in any case
 _DRAWN, _PRODUCTS, _STEP = 3e7, 3e9, 3e-6  # numbers drawn and products a second on one core, seconds a step at least
 _ADVICE = {

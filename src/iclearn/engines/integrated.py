@@ -146,13 +146,12 @@ def spectra_engine(
     Returns:
         The engine.
     """
-    if not hasattr(model, "conditional_loss"):
-        raise MissingClosedForm("engine gram is for linear transformers with blocks gd or sparse: use engine samples")
+    if not model.offers_conditional_loss:
+        linear = "is linear in the labels and divides by the length of the context (normalize='context')"
+        raise MissingClosedForm(f"engine gram is for a deep linear transformer that {linear}: use engine samples")
     fixed = "engine gram draws fresh second moments at every step: choose num_prompts=None (--prompts inf) and a batch"
     require(task.num_prompts is None and batch_size is not None, f"{fixed} size, or engine samples")
     require(not task.prefixes and not task.tests, "engine gram has no prefixes and no test sets: use engine samples")
-    right = getattr(model, "normalize", "context") == "context"
-    require(right, "engine gram needs a mean over the context: normalize='context'")
     law = law_of(task, seed, "train")
     factor = jnp.linalg.cholesky(law.cov)
     prior, noise = law.prior.astype(dtype), law.noise.astype(dtype)

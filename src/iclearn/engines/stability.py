@@ -13,8 +13,7 @@ import numpy as np
 
 from ..core.dataset import Dataset
 from ..core.trace import Trace
-from .build import prepare
-from .samples import step_key
+from .training_loss import TrainingLoss
 
 POINTS, ROUNDS = 6, 40  # records looked at, products of the power iteration
 
@@ -68,13 +67,12 @@ def suggested_lr(
     recipe = trace.recipe
     if "record" not in trace.data or recipe.optimizer.rule not in ("gd", "sgd", "momentum"):
         return None
-    setup = prepare(recipe, dataset=dataset, weights=weights)
-    key = step_key(recipe.seed)
+    loss = TrainingLoss(recipe, dataset=dataset, weights=weights)
     records = np.unique(np.linspace(0, trace.data.sizes["record"] - 1, POINTS).round().astype(int))
     found = []
     for record in records:
         model = recipe.model.rebuild(recipe.task.dim, trace.weights(int(record)))
-        found.append(largest_curvature(lambda m: setup.engine.loss(m, key), model))
+        found.append(largest_curvature(loss, model))
     steepest = max((value for value in found if math.isfinite(value)), default=0.0)
     if not steepest > 0:
         return None

@@ -20,8 +20,6 @@ from jaxtyping import Array, Float
 from ..core.prompt import Prompt
 from .features import AbstractFeatureMap, attention_scale
 
-MOST = 6000  # features beyond which the prompts are cheaper than their moments
-
 
 def gd_features(dim: int, layers: int) -> int:
     """d² C(n + L − 1, L − 1), n = d(d+1)/2: features of blocks ``gd``.

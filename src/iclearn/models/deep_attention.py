@@ -15,19 +15,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float
 
 from ..core.checks import check_int, require
 from ..core.model import AbstractModel, AbstractModelSpec, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
-from ..core.rng import standard_normals, stream
+from ..core.rng import cut_normals, standard_normals, stream
 from ..core.task import AbstractTask
 
 NORM_EPS = 1e-5
 LIMIT = 10.0  # to which activations are clipped where there are more than three layers
-_CUT = 0.87962566103423978  # standard deviation of a standard normal cut off at ±2
 _WIDE, _BIAS, _NARROW = ("layer", "entry", "key_entry"), ("layer", "key_entry"), ("layer", "entry")
 AXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("query", "key", "value"), _WIDE), "output": ("layer", "key_entry", "entry"),
@@ -125,7 +123,6 @@ class DeepAttention(AbstractModelSpec, kind="deep_attention"):
         scheme = "deep attention draws its weights as init scheme per_head"
         require(init.scheme in ("per_head", "given"), f"{scheme}, not {init.scheme}")
         shapes = self.shapes(task.dim)
-        below = float(ndtr(-2.0))
         weights = {}
         normals = standard_normals(stream(seed, "init"), tuple(shapes.values()))
         for (name, shape), z in zip(shapes.items(), normals, strict=True):
@@ -134,8 +131,7 @@ class DeepAttention(AbstractModelSpec, kind="deep_attention"):
             elif name.endswith("scale"):
                 weights[name] = jnp.ones(shape, dtype)
             else:
-                cut = ndtri(below + (1 - 2 * below) * ndtr(z))
-                weights[name] = jnp.asarray(cut * jnp.sqrt(init.scale / shape[-2]) / _CUT, dtype)
+                weights[name] = jnp.asarray(cut_normals(z) * jnp.sqrt(init.scale / shape[-2]), dtype)
         return self.rebuild(task.dim, weights)
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> DeepAttentionModel:

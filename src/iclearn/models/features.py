@@ -21,6 +21,7 @@ from ..core.task import AbstractTask
 from ..tasks.expectations import quadratic_form
 
 Normalize = Literal["none", "context", "tokens"]
+MAX_FEATURES = 6000  # beyond this the moment matrix (288 MB in float64) costs more than the prompts
 
 
 def attention_scale(normalize: Normalize, num_context: Float[Array, ""] | float) -> Float[Array, ""] | float:

@@ -77,6 +77,10 @@ class AbstractStepTransformer(AbstractLinearTransformer):
             return spectral_loss(law, (3**self.depth - 1) // 2 if curved else self.depth, dtype)
         return words_loss(law, dtype)
 
+    @property
+    def offers_conditional_loss(self) -> bool:
+        return self.normalize == "context"
+
     def conditional_loss(
         self, second: Float[Array, "dim dim"], cov: Array, prior: Array, noise: Array
     ) -> Float[Array, ""]:

@@ -12,10 +12,10 @@ from jaxtyping import Array
 from ..core.checks import check_choice, check_int, require
 from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
-from ..core.rng import standard_normals, stream
+from ..core.rng import cut_normals, standard_normals, stream
 from ..core.task import AbstractTask
-from .chain_features import MOST, full_features, gd_features, sparse_features
-from .features import Normalize
+from .chain_features import full_features, gd_features, sparse_features
+from .features import MAX_FEATURES, Normalize
 from .step_transformers import DescentTransformer, SparseTransformer
 from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, FullTransformer
 
@@ -96,7 +96,7 @@ class LinearTransformer(AbstractModelSpec, kind="linear_transformer"):
         reads = f"blocks {self.blocks} with {self.layers} layers at dim {task.dim} read {count} features"
         other = "use engine samples, whose cost does not depend on the context either"
         require(self.blocks == "gd", f"{reads}, which are not built (those of gd are): {other}")
-        require(count <= MOST, f"{reads}, more than {MOST}: {other}")
+        require(count <= MAX_FEATURES, f"{reads}, more than {MAX_FEATURES}: {other}")
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractLinearTransformer:
         require(task.out_dim == 1, f"a linear transformer has one output; this task has {task.out_dim}")
@@ -105,13 +105,9 @@ class LinearTransformer(AbstractModelSpec, kind="linear_transformer"):
         shapes = self.shapes(task.dim)
         normals = dict(zip(shapes, standard_normals(stream(seed, "init"), tuple(shapes.values())), strict=True))
         if self.blocks == "full":
-            from jax.scipy.special import ndtr, ndtri
-
-            below = float(ndtr(-2.0))  # normals cut off at ±2, from normals: Φ⁻¹ of their place between Φ(−2) and Φ(2)
             for name, z in normals.items():
                 wide = shapes[name][2] if name != "output" else self.num_heads * shapes[name][2]
-                cut = ndtri(below + (1 - 2 * below) * ndtr(z))
-                normals[name] = cut * jnp.sqrt(init.scale / wide) / 0.87962566103423978
+                normals[name] = cut_normals(z) * jnp.sqrt(init.scale / wide)
         else:
             normals = {name: init.scale * z for name, z in normals.items()}
         return self.rebuild(task.dim, {name: jnp.asarray(w, dtype) for name, w in normals.items()})

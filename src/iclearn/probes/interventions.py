@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import require
 from ..core.errors import IclearnError
 from ..core.trace import Trace
 from .curvature import LossFunction
-
-
-def _index(trace: Trace, step: int | None) -> int:
-    require("record" in trace.data, "this run recorded no weights: train with record=Record(weights=…) above 0")
-    steps = trace.data["record"].values
-    return len(steps) - 1 if step is None else int(np.argmin(np.abs(steps - step)))
 
 
 def head_ablation(trace: Trace, loss: LossFunction, step: int | None = None) -> Any:
@@ -41,7 +34,7 @@ def head_ablation(trace: Trace, loss: LossFunction, step: int | None = None) -> 
     """
     import xarray as xr
 
-    weights = trace.weights(_index(trace, step))
+    weights = trace.weights(trace.nearest_record(step))
     axes = trace.model(step).axes
     places = {name: axes[name].index("head") for name in weights if "head" in axes[name]}
     if not places:
@@ -64,7 +57,9 @@ def head_ablation(trace: Trace, loss: LossFunction, step: int | None = None) -> 
         "loss": ((), _loss_of(trace, loss, weights)),
         "none": ((), kept([])),
     }
-    return xr.Dataset(data, {"head": np.arange(count)}, {"step": int(trace.data["record"].values[_index(trace, step)])})
+    return xr.Dataset(
+        data, {"head": np.arange(count)}, {"step": int(trace.data["record"].values[trace.nearest_record(step)])}
+    )
 
 
 def graft(
@@ -92,7 +87,7 @@ def graft(
     >>> found["host"] < found["graft"]
     True
     """
-    old, own = trace.weights(_index(trace, donor)), trace.weights(_index(trace, host))
+    old, own = trace.weights(trace.nearest_record(donor)), trace.weights(trace.nearest_record(host))
     unknown = [name for name in names if name not in own]
     if unknown or not names:
         raise IclearnError(f"the model's weights are {', '.join(own)}, not {', '.join(unknown) or 'none of them'}")

@@ -53,9 +53,8 @@ class AbstractTheory(ABC):
     def levels(self, recipe: Recipe) -> Levels:
         """The levels of a recipe that is covered."""
 
-    @abstractmethod
     def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> Any:
-        """The run of a covered recipe.
+        """The run of a covered recipe; here, for theories without the course of training, its levels alone.
 
         Args:
             recipe: the recipe.
@@ -63,8 +62,12 @@ class AbstractTheory(ABC):
             options: what else this theory can be asked.
 
         Returns:
-            An `xarray.Dataset` with the names and axes of a Trace.
+            An `xarray.Dataset` with the names and axes of a Trace, or ``saddle_loss`` over ``plateau``.
         """
+        import xarray as xr
+
+        levels, attrs = self.levels(recipe), {"paper": self.name}
+        return xr.Dataset({"saddle_loss": ("plateau", levels.heights)}, {"plateau": list(levels.names)}, attrs)
 
     @abstractmethod
     def summary(self, options: Any) -> dict[str, Any]:

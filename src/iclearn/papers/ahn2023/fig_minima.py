@@ -57,14 +57,22 @@ def example() -> Data:
 def draw(data: Data):
     table = data["landscape"]
     figure, ax = plt.subplots(figsize=(6.4, 4.4))
-    for height in table["minimum"].values:
+    for number, height in enumerate(table["minimum"].values):
         ax.axhline(height, color="0.5", lw=1)
-    ax.axhline(float(table["bound"]), color="black", ls=":", lw=1, label="bound of degree 4")
+        ax.annotate(f"minimum {number + 1}", (2.45, height), ha="right", va="bottom", fontsize=9, color="0.35")
+    bound = float(table["bound"])
+    ax.axhline(bound, color="black", ls=":", lw=1)
+    ax.annotate("no polynomial of degree 4 is below", (2.45, bound), ha="right", va="top", fontsize=9)
     for index, start in enumerate(STARTS):
         ends = table["end"].sel(start=start).values
-        ax.plot(index + np.linspace(-0.2, 0.2, len(ends)), ends, "o", mfc="white", label=f"init {start}")
+        ax.plot(index + np.linspace(-0.2, 0.2, len(ends)), ends, "o", mfc="white")
     ax.set_xticks(range(len(STARTS)), [f"init {start}" for start in STARTS], fontsize=9)
-    ax.set(ylabel="population loss at the end", title="two layers of GD++, $d$ = 5, $N$ = 20; lines: strict minima")
+    ax.set(
+        xlim=(-0.5, 2.5),
+        ylim=(0.053, None),
+        ylabel="population loss at the end",
+        title=f"two layers of GD++, $d$ = {DIM}, $N$ = {CONTEXT}, {table.sizes['seed']} seeds each",
+    )
     return figure
 
 
@@ -80,8 +88,9 @@ def bounded(data: Data) -> Outcome:
 
 
 def second(data: Data) -> Outcome:
-    ends = data["landscape"]["end"].sel(start="1e-4, lr .01").values
-    return judge_seeds((np.abs(ends / KNOWN[1] - 1) <= 0.01).tolist(), float(np.max(np.abs(ends / KNOWN[1] - 1))))
+    table = data["landscape"]
+    off = np.abs(table["end"].sel(start="1e-4, lr .01").values / float(table["minimum"][1]) - 1)
+    return judge_seeds((off <= 0.01).tolist(), float(off.max()))
 
 
 def at_a_minimum(data: Data) -> Outcome:
@@ -110,13 +119,14 @@ FIGURE = Figure(
             "three_minima", f"The population loss of two layers of GD++ has three strict local minima with positive steps ({RESTARTS} random starts).",
             "0.05750115, 0.08654791, 0.10234491", "1e-7", three, reason="exact quadrature and Newton's method; printed digits", source="ours",
             counterexamples=(
-                changed("the best one a part in 10⁵ lower", "minimum", 1 - 1e-5),
+                changed("the minima a part in 10⁵ lower", "minimum", 1 - 1e-5),
                 Counterexample("two minima", lambda data: {"landscape": data["landscape"].isel(rank=slice(2))}),
             ),
         ),
         Claim(
             "above_krylov", "No polynomial of degree 4 beats the Krylov bound, and the best GD++ with two layers comes within 10 % of it.",
-            "between 1 and 1.1 times the bound", "none", bounded, source="theory", before=False,
+            "between 1 and 1.1 times the bound", "10 %", bounded, source="theory", before=False,
+            reason="two layers of gradient descent alone are at 6.6 times the bound",
             counterexamples=(
                 changed("minima below the bound", "minimum", 0.9), changed("minima far above it", "minimum", 1.2),
             ),

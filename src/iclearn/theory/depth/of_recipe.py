@@ -83,14 +83,6 @@ class Ahn2023(AbstractTheory):
         losses = self._losses(recipe)
         return Levels(np.array(list(losses.values())), tuple(losses), tuple(range(len(losses))))
 
-    def predict(self, recipe: Recipe, weights: dict[str, Any] | None, **options: Any) -> Any:
-        """An `xarray.Dataset` of ``saddle_loss`` with its names over ``plateau``; there is no theory of the course of
-        training."""
-        import xarray as xr
-
-        levels, attrs = self.levels(recipe), {"paper": self.name}
-        return xr.Dataset({"saddle_loss": ("plateau", levels.heights)}, {"plateau": list(levels.names)}, attrs)
-
     def summary(self, options: AhnOptions) -> dict[str, Any]:
         return summary(options.dim, options.context, options.layers, options.noise, options.restarts)
 

@@ -24,9 +24,13 @@ def eigenvalues(matrix: Float[np.ndarray, "dim dim"]) -> Vector:
     Returns:
         (dim) ascending.
     """
-    if np.count_nonzero(matrix - np.diag(diagonal := np.diagonal(matrix))) == 0:
-        return np.sort(diagonal)
+    if _is_diagonal(matrix):
+        return np.sort(np.diagonal(matrix))
     return np.linalg.eigvalsh(matrix)
+
+
+def _is_diagonal(matrix: Float[np.ndarray, "dim dim"]) -> bool:
+    return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
 
 
 def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarray:
@@ -116,8 +120,8 @@ class Law:
     @cached_property
     def _whitening(self) -> tuple[np.ndarray, np.ndarray]:
         """Λ^½ and Λ^½ Σ Λ^½."""
-        if np.count_nonzero(self.inputs - np.diag(diagonal := np.diagonal(self.inputs))) == 0:
-            scale = np.sqrt(diagonal)
+        if _is_diagonal(self.inputs):
+            scale = np.sqrt(np.diagonal(self.inputs))
             return np.diag(scale), scale[:, None] * self.prior * scale
         values, vectors = np.linalg.eigh(self.inputs)
         root = (vectors * np.sqrt(values)) @ vectors.T
