@@ -59,10 +59,10 @@ def draw(data: Data):
     figure, ax = plt.subplots(figsize=(6.4, 4.4))
     for number, height in enumerate(table["minimum"].values):
         ax.axhline(height, color="0.5", lw=1)
-        ax.annotate(f"minimum {number + 1}", (2.45, height), ha="right", va="bottom", fontsize=9, color="0.35")
+        ax.annotate(f"minimum {number + 1}", (0.5, height), ha="center", va="bottom", fontsize=9, color="0.35")
     bound = float(table["bound"])
     ax.axhline(bound, color="black", ls=":", lw=1)
-    ax.annotate("no polynomial of degree 4 is below", (2.45, bound), ha="right", va="top", fontsize=9)
+    ax.annotate("no polynomial of degree 4 is below", (0.5, bound), ha="center", va="top", fontsize=9)
     for index, start in enumerate(STARTS):
         ends = table["end"].sel(start=start).values
         ax.plot(index + np.linspace(-0.2, 0.2, len(ends)), ends, "o", mfc="white")
