@@ -127,13 +127,33 @@ def average(trees: Sequence[TreeT], dtype: Any) -> TreeT:
     return jax.tree.map(lambda *parts: (functools.reduce(jnp.add, parts) / len(parts)).astype(dtype), *trees)
 
 
-def numpy_of(array: Any) -> Any:
-    """The module to compute with: ``jax.numpy`` where the array is traced, else ``numpy``, which compiles nothing.
+def numpy_of(*arrays: Any) -> Any:
+    """The module to compute with: ``jax.numpy`` where an array is traced, else ``numpy``, which compiles nothing.
 
     Args:
-        array: any array of the computation.
+        arrays: what enters the computation.
 
     Returns:
         The module.
     """
-    return jnp if isinstance(array, Tracer) else np
+    return jnp if any(isinstance(array, Tracer) for array in arrays) else np
+
+
+def as_array(value: Any, dtype: Any = None) -> Any:
+    """A number, a numpy array or a traced value as an array of JAX, without a compiled program for it.
+
+    ``jnp.asarray`` compiles one for every shape; a run that takes a tenth of a second would wait longer for these.
+
+    Args:
+        value: what to convert.
+        dtype: precision of the result (None: its own).
+
+    Returns:
+        The array.
+
+    >>> as_array(0.5, "float32").dtype
+    dtype('float32')
+    """
+    if isinstance(value, jax.Array):
+        return value if dtype is None or value.dtype == dtype else value.astype(dtype)
+    return jax.device_put(np.asarray(value, dtype))

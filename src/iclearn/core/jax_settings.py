@@ -128,6 +128,9 @@ def small_work() -> Iterator[Any]:
         device = jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
         device = jax.devices()[0]
+    if jax.devices() == [device]:  # saying so again would compile every program a second time
+        yield device
+        return
     with jax.default_device(device):
         yield device
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from .checks import require
 from .errors import MissingClosedForm
+from .forms import as_array
 from .prompt import Batch, FeatureBatch, Prompt
 from .spec import Spec
 from .task import AbstractTask
@@ -206,7 +207,7 @@ def checked_weights(axes: Iterable[str], weights: Mapping[str, Any], name: str) 
     """
     missing = [n for n in axes if n not in weights]
     require(not missing, f"weights of {name} are {', '.join(axes)}; missing {', '.join(missing)}")
-    return {n: jnp.asarray(weights[n]) for n in axes}
+    return {n: as_array(weights[n]) for n in axes}
 
 
 def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch) -> Float[Array, ""]:

@@ -18,6 +18,7 @@ from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from . import jax_settings as jax_settings
+from .forms import as_array, numpy_of
 
 
 @jax.jit
@@ -90,6 +91,10 @@ def cut_normals(normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @functools.partial(jax.jit, static_argnums=1)
+def _square_normals(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
+    return jax.random.normal(key, (dim, dim), jnp.float64)
+
+
 def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
     """A uniformly distributed orthogonal matrix: Q of the QR decomposition of a Gaussian matrix, with R's diagonal > 0.
 
@@ -100,5 +105,7 @@ def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
     Returns:
         (dim, dim) the matrix.
     """
-    q, r = jnp.linalg.qr(jax.random.normal(key, (dim, dim), jnp.float64))
-    return q * jnp.sign(jnp.diagonal(r))
+    normals = _square_normals(key, dim)
+    xp = numpy_of(normals)  # JAX's own decomposition imports all of scipy.linalg first
+    q, r = xp.linalg.qr(xp.asarray(normals))
+    return as_array(q * xp.sign(xp.diagonal(r)))

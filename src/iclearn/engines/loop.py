@@ -15,6 +15,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
+from ..core.forms import as_array, numpy_of
 from ..core.model import AbstractModel
 from .base import AbstractEngine
 from .optimizers import Hyper
@@ -63,8 +64,10 @@ def initial_state(model: AbstractModel, hyper: Hyper) -> State:
     Returns:
         The state.
     """
-    optimizer = None if hyper.rule == "flow" else hyper.transformation().init(eqx.filter(model, eqx.is_array))
-    return State(model, optimizer, jnp.asarray(0))
+    # numbers as numpy's: the rules compute with them, and JAX would compile a program for each product
+    plain = jax.tree.map(lambda number: numpy_of(number).asarray(number), hyper)
+    optimizer = None if hyper.rule == "flow" else plain.transformation().init(eqx.filter(model, eqx.is_array))
+    return State(model, optimizer, as_array(0))
 
 
 def take_step(

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float
 
 from ..core.checks import require
+from ..core.forms import as_array
 from ..core.recipe import Optimizer
 
 
@@ -43,7 +44,7 @@ class Hyper(eqx.Module):
             The numbers.
         """
         numbers = (optimizer.lr, optimizer.momentum, optimizer.weight_decay)
-        lr, momentum, weight_decay = (jnp.asarray(number, dtype) for number in numbers)
+        lr, momentum, weight_decay = (as_array(number, dtype) for number in numbers)
         # what is static must not hold the numbers, which are traced
         blank = optimizer.unchecked(lr=1.0, momentum=0.0, weight_decay=0.0)
         return Hyper(lr, momentum, weight_decay, optimizer.rule, None if blank.plain else blank)

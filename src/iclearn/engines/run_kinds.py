@@ -7,9 +7,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from ..core.forms import as_array
 from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
@@ -108,17 +108,17 @@ class OneRun(KeptRun):
     def __init__(self, run: RunInputs) -> None:
         super().__init__(1)
         self.run = run
-        self.state = State(run.model, run.optimizer, jnp.asarray(0))
+        self.state = State(run.model, run.optimizer, as_array(0))
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
         given = (self.run.engine, self.state, self.run.hyper, self.run.key)
         if self.run.hyper.rule == "flow":
             self.state, chunk = advance_flow(*given)
             if stop - start < FLOW_STEPS:  # the last call went beyond the last step
-                ends = [jnp.asarray(path[stop - start]) for path in chunk.weights.values()]
+                ends = [as_array(path[stop - start]) for path in chunk.weights.values()]
                 self.state = eqx.tree_at(lambda s: [getattr(s.model, n) for n in chunk.weights], self.state, ends)
         else:
-            self.state, chunk = advance(*given, jnp.asarray(stop), jnp.asarray(every))
+            self.state, chunk = advance(*given, as_array(stop), as_array(every))
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
 
     def final_state(self, index: int) -> State:
@@ -127,7 +127,7 @@ class OneRun(KeptRun):
     def _restore(self, leaves: list[np.ndarray]) -> int:
         arrays, rest = eqx.partition(self.state, eqx.is_array)
         now, structure = jax.tree.flatten(arrays)
-        loaded = [jnp.asarray(leaf, old.dtype) for leaf, old in zip(leaves, now, strict=True)]
+        loaded = [as_array(leaf, old.dtype) for leaf, old in zip(leaves, now, strict=True)]
         self.state = eqx.combine(jax.tree.unflatten(structure, loaded), rest)
         return int(self.state.step)
 
@@ -145,13 +145,13 @@ class ManyRuns(Runs):
         self.states: State | None = None
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        self.states, chunk = _advance_many(self.inputs, jnp.asarray(start), jnp.asarray(stop), jnp.asarray(every))
+        self.states, chunk = _advance_many(self.inputs, as_array(start), as_array(stop), as_array(every))
         moved = (self.states.model, self.states.optimizer)
         self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
         return jax.tree.map(np.asarray, chunk)
 
     def final_state(self, index: int) -> State:
-        return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[index]), self.states)
+        return jax.tree.map(lambda a: as_array(np.asarray(a)[index]), self.states)
 
 
 @eqx.filter_jit

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core.checks import check_choice, check_int, require
+from ..core.forms import as_array
 from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
 from ..core.rng import stream
@@ -108,7 +108,7 @@ class Attention(AbstractModelSpec, kind="attention"):
             model = model.as_mlp()
         if self.family == "conv" and isinstance(model, ReducedSeparate):
             model = model.as_conv()
-        return self.rebuild(task.dim, {name: jnp.asarray(w, dtype) for name, w in model.weights().items()})
+        return self.rebuild(task.dim, {name: as_array(w, dtype) for name, w in model.weights().items()})
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> AbstractFeatureModel:
         cls = _CLASSES[self.family]

@@ -10,8 +10,12 @@ keys and queries N(0, init²/(H R E)), values N(0, init²/(H E²)); merged as be
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from jaxtyping import Array, Key
 
+from ..core.forms import as_array, numpy_of
 from ..core.recipe import Init
 from ..core.rng import standard_normals
 from .attention_models import MergedAttention, SeparateAttention
@@ -33,10 +37,10 @@ def draw_merged(key: Key[Array, ""], dim: int, out_dim: int, heads: int, init: I
     """
     entry = dim + out_dim
     value, kq = standard_normals(key, ((heads, out_dim, entry), (heads, dim, entry)))
-    value, kq = init.scale * value, init.scale * kq
+    value, kq = _scaled((value, init.scale), (kq, init.scale))
     if init.zero_blocks:
-        value, kq = value.at[..., :dim].set(0), kq.at[..., dim:].set(0)
-    return MergedAttention(value, kq)
+        value, kq = _keep(value, entry, dim, None), _keep(kq, entry, 0, dim)
+    return MergedAttention(as_array(value), as_array(kq))
 
 
 def draw_separate(key: Key[Array, ""], dim: int, out_dim: int, heads: int, rank: int, init: Init) -> SeparateAttention:
@@ -51,13 +55,26 @@ def draw_separate(key: Key[Array, ""], dim: int, out_dim: int, heads: int, rank:
         key_std, value_std = init.scale / (rank * entry) ** 0.5, init.scale
     shapes = ((heads, out_dim, entry), (heads, rank, entry), (heads, rank, dim))
     value, keys, queries = standard_normals(key, shapes)
-    value, keys, queries = value_std * value, key_std * keys, key_std * queries
+    value, keys, queries = _scaled((value, value_std), (keys, key_std), (queries, key_std))
     if init.zero_blocks:
-        value, keys = value.at[..., :dim].set(0), keys.at[..., dim:].set(0)
-    return SeparateAttention(value, keys, queries)
+        value, keys = _keep(value, entry, dim, None), _keep(keys, entry, 0, dim)
+    return SeparateAttention(as_array(value), as_array(keys), as_array(queries))
 
 
 def draw_mlp(key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init) -> CubicMLP:
     """A network of `width` hidden units with weights N(0, init²); for the other arguments see `draw_merged`."""
     second, first = standard_normals(key, ((out_dim, width), (width, out_dim * dim**2)))
-    return CubicMLP(init.scale * first, init.scale * second, dim)
+    first, second = _scaled((first, init.scale), (second, init.scale))
+    return CubicMLP(as_array(first), as_array(second), dim)
+
+
+def _scaled(*pairs: tuple[Any, Any]) -> list[Any]:
+    """Each array times its factor, by numpy where neither is traced, so that nothing is compiled for it."""
+    return [factor * numpy_of(weights, factor).asarray(weights) for weights, factor in pairs]
+
+
+def _keep(weights: Any, entry: int, start: int, stop: int | None) -> Any:
+    """The weights of a slice of a token's entries, and zero for its other entries."""
+    kept = np.zeros(entry, bool)
+    kept[start:stop] = True
+    return numpy_of(weights).where(kept, weights, 0)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.checks import as_numbers, check_choice, require
-from ..core.forms import numpy_of
+from ..core.forms import as_array, numpy_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
 
@@ -160,5 +160,8 @@ class Covariance(Spec, kind="covariance"):
         else:
             roots = np.sqrt(self.values(dim))
         if self.shape == "matrix":
-            return jnp.asarray(np.linalg.eigh(np.reshape(self.parameters, (dim, dim)))[1][:, ::-1] * roots)
-        return random_rotation(key, dim) * roots if self.rotate else jnp.asarray(numpy_of(roots).diag(roots))
+            return as_array(np.linalg.eigh(np.reshape(self.parameters, (dim, dim)))[1][:, ::-1] * roots)
+        if not self.rotate:
+            return as_array(numpy_of(roots).diag(roots))
+        rotation = random_rotation(key, dim)
+        return as_array(numpy_of(rotation, roots).asarray(rotation) * roots)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..core.checks import check_int, require
 from ..core.errors import IclearnError
-from ..core.forms import numpy_of
+from ..core.forms import as_array, numpy_of
 from ..core.label_law import LabelLaw
 from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
 from ..core.rng import normal, standard_normals, stream
@@ -139,19 +139,21 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
 
     def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
         factor = self.covariance.factor(self.dim, stream(seed, "covariance"))
-        return factor @ factor.T
+        factor = numpy_of(factor).asarray(factor)
+        return as_array(factor @ factor.T)
 
     def _fixed_task(self, seed: int | Array) -> Float[Array, "dim output"]:
         (w,) = standard_normals(stream(seed, "in_weight_task"), ((self.dim, self.out_dim),))
-        return w * (self.dim**0.5 / jnp.linalg.norm(w))
+        xp = numpy_of(w)
+        return as_array(xp.asarray(w) * (self.dim**0.5 / xp.linalg.norm(w)))
 
     def _prior(self, seed: int | Array) -> tuple[Float[Array, "dim output"], Float[Array, "dim dim"]]:
         """Mean and a factor of the covariance of the task vector."""
         mean: Any = np.zeros(self.dim) if self.prior_mean is None else self.prior_mean
         xp = numpy_of(mean)  # it is traced in one run of many
-        columns = jnp.asarray(xp.tile(xp.asarray(mean)[:, None], (1, self.out_dim)))
+        columns = as_array(xp.tile(xp.asarray(mean)[:, None], (1, self.out_dim)))
         if self.prior_covariance is None:
-            return columns, jnp.asarray(np.eye(self.dim))
+            return columns, as_array(np.eye(self.dim))
         return columns, self.prior_covariance.factor(self.dim, stream(seed, "prior_covariance"))
 
     def _fraction(self, which: str) -> float:
@@ -175,11 +177,11 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             prior_mean=mean,
             prior_factor=factor,
             fixed_task=self._fixed_task(seed),
-            noise_std=jnp.asarray(self.noise**0.5, jnp.float64),
-            x_mean=jnp.asarray(np.zeros((self.context_len + 1, self.dim))),
-            w_mean=jnp.asarray(np.zeros((self.dim, self.out_dim))),
-            w_whitener=jnp.asarray(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
-            num_random=jnp.asarray(int(count * self._fraction(which))),
+            noise_std=as_array(self.noise**0.5, jnp.float64),
+            x_mean=as_array(np.zeros((self.context_len + 1, self.dim))),
+            w_mean=as_array(np.zeros((self.dim, self.out_dim))),
+            w_whitener=as_array(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
+            num_random=as_array(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
         )
         whiten = self._whitens(which)
@@ -193,9 +195,9 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
         fraction = self._fraction(which)
         mean, factor = self._prior(seed)
-        zero, one, share, noise = (jnp.asarray(v, jnp.float64) for v in (0, 1, fraction, self.noise))
+        zero, one, share, noise = (as_array(v, jnp.float64) for v in (0, 1, fraction, self.noise))
         fixed = self._fixed_task(seed)
-        nothing = jnp.asarray(np.zeros((self.dim, self.dim)))
+        nothing = as_array(np.zeros((self.dim, self.dim)))
         if fraction == 0:
             return (LabelLaw(one, fixed, nothing, one, zero),)
         own = LabelLaw(share, mean, factor @ factor.T, noise, one)
@@ -277,16 +279,8 @@ class RegressionSource(AbstractBlockSource):
         return Batch(prefix_prompt(x, shown, context), truth[:, context], weight)
 
     @eqx.filter_jit
-    def corrected(self, *, center: bool, whiten: bool) -> RegressionSource:
-        """The same prompts, centered or whitened: one pass over all blocks gives the empirical moments.
-
-        Args:
-            center: whether to subtract from x its mean over prompts, position by position.
-            whiten: whether to give w the mean and covariance of the prior exactly.
-
-        Returns:
-            The source of the corrected prompts.
-        """
+    def _sums(self) -> tuple[Array, Array, Array]:
+        """Sums over all prompts of the inputs, the task vectors and their products, in one pass over all blocks."""
 
         def part(index: Array) -> tuple[Array, Array, Array]:
             x, u = self._standard(index)
@@ -296,16 +290,30 @@ class RegressionSource(AbstractBlockSource):
             return of_x, u.sum(0), jnp.einsum("bio,bjo->oij", u, u)
 
         start = (jnp.zeros_like(self.x_mean), jnp.zeros_like(self.w_mean), jnp.zeros_like(self.w_whitener))
-        x_sum, w_sum, ww_sum = sum_blocks(part, self.num_blocks, start)
+        return sum_blocks(part, self.num_blocks, start)
+
+    def corrected(self, *, center: bool, whiten: bool) -> RegressionSource:
+        """The same prompts, centered or whitened by their empirical moments.
+
+        Args:
+            center: whether to subtract from x its mean over prompts, position by position.
+            whiten: whether to give w the mean and covariance of the prior exactly.
+
+        Returns:
+            The source of the corrected prompts.
+        """
+        sums = self._sums()
+        xp = numpy_of(*sums)
+        x_sum, w_sum, ww_sum = (xp.asarray(part) for part in sums)
         new = self
         if center:
-            new = eqx.tree_at(lambda s: s.x_mean, new, x_sum / self.num_prompts)
+            new = eqx.tree_at(lambda s: s.x_mean, new, as_array(x_sum / self.num_prompts))
         if whiten:
             mean = w_sum / self.num_prompts
-            outer = jnp.einsum("io,jo->oij", mean, mean)
-            values, vectors = jnp.linalg.eigh((ww_sum - self.num_prompts * outer) / (self.num_prompts - 1))
-            whitener = jnp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
-            new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (mean, whitener))
+            outer = xp.einsum("io,jo->oij", mean, mean)
+            values, vectors = xp.linalg.eigh((ww_sum - self.num_prompts * outer) / (self.num_prompts - 1))
+            whitener = xp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
+            new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (as_array(mean), as_array(whitener)))
         return new
 
 

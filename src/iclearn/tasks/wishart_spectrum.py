@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from ..core.checks import check_int
 
@@ -110,6 +109,8 @@ def spectral_quadrature(dim: int, context_len: int, nodes: int) -> SpectralQuadr
         centers, squares = _chebyshev(exact, nodes)
         diagonal = np.array([float(a) for a in centers])
         off = np.sqrt(np.array([float(b) for b in squares[1:]]))
+        from scipy.linalg import eigh_tridiagonal  # takes a tenth of a second to import
+
         starts = eigh_tridiagonal(diagonal, off, eigvals_only=True) if nodes > 1 else diagonal
         pairs = [_node(Decimal(float(start)), centers, squares) for start in starts]
         found = sorted((float(node), float(weight)) for node, weight in pairs)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...core.forms import as_array
 from ..base import AbstractEngine
 from ..batch.inputs import RunInputs, stack_runs
 from ..batch.rows import trained_factors, unroll, weight_rows
@@ -33,7 +34,7 @@ class CompiledRun:
 
     def __init__(self, run: RunInputs, sizes: Sizes) -> None:
         self.sizes, self.rule, self.dtype = sizes, run.hyper.rule, str(run.hyper.lr.dtype)
-        self._state = State(run.model, run.optimizer, jnp.asarray(0))
+        self._state = State(run.model, run.optimizer, as_array(0))
         written = unroll(stack_runs([run]), sizes, False)
         self._numbers = np.asarray(written.numbers)[:, 0].copy()
         if not is_straight(sizes):
@@ -105,8 +106,8 @@ class CompiledRun:
             counts = np.ndim(leaf) == 0  # how many updates Adam has made
             values = self.step if counts else np.array([next(memory) for _ in range(np.size(leaf))])
             made.append(np.asarray(values, leaf.dtype).reshape(leaf.shape))
-        state = State(self._model(flat), jax.tree.unflatten(structure, made), jnp.asarray(self.step))
-        return jax.tree.map(jnp.asarray, state)
+        state = State(self._model(flat), jax.tree.unflatten(structure, made), as_array(self.step))
+        return jax.tree.map(as_array, state)
 
 
 def _refilled(tree: Any, rows: np.ndarray) -> Any:
