@@ -19,6 +19,7 @@ import numpy as np
 from ..core import interrupts, notebook
 from ..core.checks import check_int, check_type, require
 from ..core.dataset import Dataset
+from ..core.forms import as_array
 from ..core.jax_settings import CompileTime, compile_meter, small_work
 from ..core.recipe import Recipe
 from ..core.status import Status
@@ -87,7 +88,7 @@ def simulate(
             setup = _moved(setup, device) if exact else setup
             run = one_run(recipe, setup)
             _drive([recipe], run, progress=progress or notebook.steps_bar(), checkpoint=checkpoint)
-            state = jax.tree.map(lambda a: np.array(a) if eqx.is_array(a) else a, run.final_state(0))
+            state = jax.tree.map(lambda a: as_array(np.array(a)) if eqx.is_array(a) else a, run.final_state(0))
             resting = recipe.optimizer.rule == "gd" and run.bad_steps[0] is None and run.at_rest(recipe.steps)
     place = {"device": str(device.device_kind), "platform": device.platform, "path": run.path}
     more = {"at_rest": True} if resting else {}
