@@ -1,5 +1,8 @@
 """Many runs side by side: every way of training them gives the numbers of each run alone."""
 
+import warnings
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe, Record
 from iclearn.engines.batch import pallas
 from iclearn.engines.batch.inputs import can_trace, prepared_run, recipe_of_run, stack_runs, traced_runs
-from iclearn.engines.batch.rows import unroll
+from iclearn.engines.batch.rows import Unrolled, unroll
 from iclearn.engines.batch.train_batch import train_batch
 from iclearn.engines.batch.unrolled import lengths_of, sizes_of, train_unrolled
 from iclearn.engines.build import prepare
@@ -150,10 +153,30 @@ def test_the_kernel_is_the_written_loop(name, dtype):
     written = unroll(lanes, sizes, not sizes.full)
     lengths = jnp.asarray(lengths_of(sample_steps(12, 4), 12))
     curve, weights = train_unrolled(written, lengths)
-    kernel_curve, kernel_weights = pallas.train_pallas(written, lengths, interpret=True, block=2)
+    kernel_curve, kernel_weights = pallas.train_pallas(written, lengths, backend="interpret", block=2)
     tolerance = 1e-5 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(kernel_curve, curve, rtol=tolerance)
     np.testing.assert_allclose(kernel_weights, weights, rtol=tolerance, atol=tolerance * 1e-2)
+
+
+@pytest.mark.parametrize("name", ["separate, rank 2", "moments"])
+def test_the_kernel_lowers_for_a_hopper_gpu_without_one(name):
+    """Mosaic writes the kernel on any machine; nothing it uses is deprecated."""
+    base, given = CASES[name].replace(dtype="float32", steps=12), numbers(3)
+    setup = prepare(recipe_of_run(base, given, 0))
+    sizes = sizes_of(setup.task, setup.model, setup.engine, "gd")
+    assert sizes is not None
+    lanes, _ = traced_runs(base, setup, given)
+    written, lengths = unroll(lanes, sizes, not sizes.full), jnp.asarray(lengths_of(sample_steps(12, 4), 12))
+
+    def train(weights, rows, steps):
+        return pallas.train_pallas(Unrolled(weights, rows, sizes), steps, backend="mosaic")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        traced = jax.jit(train).trace(written.weights, written.numbers, lengths)
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "mosaic_gpu" in text
 
 
 @pytest.mark.gpu

@@ -26,7 +26,7 @@ from .inputs import RunInputs, can_trace, prepared_run, program_of, recipe_of_ru
 from .rows import unroll
 from .unrolled import lengths_of, sizes_of, train_unrolled
 
-QUICK_TO_COMPILE = {"pallas": 600, "unrolled": 300}  # products of a step; beyond, compiling takes a minute and more
+QUICK_TO_COMPILE = {"pallas": 1200, "unrolled": 300}  # products of a step; beyond, compiling takes a minute and more
 
 Path = Literal["auto", "vmap", "unrolled", "pallas", "compiled"]
 
