@@ -98,8 +98,9 @@ def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = pallas.
         written, lengths = unroll(lanes, sizes, False), jnp.asarray(lengths_of(steps, recipe.steps))
 
         def train() -> Any:
-            if path == "pallas":
-                return pallas.train_pallas(written, lengths, block=block)[0].T
+            if path in ("pallas", "triton"):
+                backend = "triton" if path == "triton" else None
+                return pallas.train_pallas(written, lengths, backend=backend, block=block)[0].T
             return train_unrolled(written, lengths)[0].T
 
     def train_and_reduce() -> Any:
@@ -116,9 +117,9 @@ def case(recipe: Recipe, path: str, runs: int, repeat: int, block: int = pallas.
         "runs_per_second": runs / float(np.median(reduced)),
         "microseconds_per_run": 1e6 * float(np.median(reduced)) / runs,
     }
-    if path == "pallas":
-        row["block"] = block
-    if recipe.task.num_prompts is None:  # type: ignore[attr-defined]
+    if path in ("pallas", "triton"):
+        row["block"], row["backend"] = block, "triton" if path == "triton" else pallas.default_backend()
+    if recipe.task.num_prompts is None and path != "triton":  # type: ignore[attr-defined]
         _, whole = timed(lambda: train_batch(recipe, numbers, samples=SAMPLES, path=path), 1)  # type: ignore[arg-type]
         row["whole_call_seconds"] = whole
     if path != "vmap":
@@ -158,8 +159,8 @@ def tables(quick: bool) -> list[tuple[str, Recipe, list[tuple[str, int]]]]:
     double = recipe_of(4, 5, 1, None, steps, "float64")
     growing = [("pallas", 1 << k) for k in (10, 14, 17, 20)]
     return [
-        ("population D=4 H=5 R=1", main, [("vmap", 1 << 16), ("unrolled", 1 << 16), *growing]),
-        ("moments P=1000 D=4 H=5 R=1", finite, [("vmap", 1 << 14), ("unrolled", 1 << 14), *growing[1:3]]),
+        ("population D=4 H=5 R=1", main, [("vmap", 1 << 16), ("unrolled", 1 << 16), ("triton", 1 << 17), *growing]),
+        ("moments P=1000 D=4 H=5 R=1", finite, [("vmap", 1 << 14), ("unrolled", 1 << 14), ("triton", 1 << 17), *growing[1:3]]),
         ("population D=2 H=2 R=1", recipe_of(2, 2, 1, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 20)]),
         ("population D=4 H=4 R=2", recipe_of(4, 4, 2, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 19)]),
         ("population D=4 H=5 R=1 float64", double, [("vmap", 1 << 15), ("pallas", 1 << 18)]),
@@ -171,8 +172,8 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [
         f"{report['device']}, {report['versions'].get('jax', '')} (jax); training and reductions, warm.",
         "",
-        "| case | path | runs at a time | runs a second | µs a run | of float32 peak |",
-        "|---|---|---|---|---|---|",
+        "| case | path | runs at a time | runs a second | µs a run | of float32 peak | first call, s |",
+        "|---|---|---|---|---|---|---|",
     ]
     for table in report["tables"]:
         for row in table["rows"]:
@@ -181,7 +182,8 @@ def markdown(report: dict[str, Any]) -> str:
             share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else ""
             speed = row["runs_per_second"]
             cells = [f"{table['name']}, {table['steps']} steps", row["path"], f"{row['runs']:,}", f"{speed:,.0f}"]
-            lines.append(f"| {' | '.join(cells)} | {1e6 / speed:,.2f} | {share} |")
+            first = f"{row['first_seconds']:.1f}" if "first_seconds" in row else ""
+            lines.append(f"| {' | '.join(cells)} | {1e6 / speed:,.2f} | {share} | {first} |")
     return "\n".join(lines) + "\n"
 
 
