@@ -160,7 +160,8 @@ def tables(quick: bool) -> list[tuple[str, Recipe, list[tuple[str, int]]]]:
     growing = [("pallas", 1 << k) for k in (10, 14, 17, 20)]
     return [
         ("population D=4 H=5 R=1", main, [("vmap", 1 << 16), ("unrolled", 1 << 16), ("triton", 1 << 17), *growing]),
-        ("moments P=1000 D=4 H=5 R=1", finite, [("vmap", 1 << 14), ("unrolled", 1 << 14), ("triton", 1 << 17), *growing[1:3]]),
+        ("moments P=1000 D=4 H=5 R=1", finite,
+         [("vmap", 1 << 14), ("unrolled", 1 << 14), ("triton", 1 << 17), *growing[1:3]]),
         ("population D=2 H=2 R=1", recipe_of(2, 2, 1, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 20)]),
         ("population D=4 H=4 R=2", recipe_of(4, 4, 2, None, steps), [("vmap", 1 << 16), ("pallas", 1 << 19)]),
         ("population D=4 H=5 R=1 float64", double, [("vmap", 1 << 15), ("pallas", 1 << 18)]),
