@@ -56,6 +56,95 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Arr
     return jax.random.normal(key, shape, jnp.float32).astype(dtype)
 
 
+def normal_rows(key: Key[Array, ""], rows: int, factor: Float[Array, "dim dim"], dtype: Any) -> Float[Array, "row dim"]:
+    """Rows z·factor of standard normal z: the numbers of ``normal(key, (rows, dim)) @ factor``, drawn faster.
+
+    A processor computes normals several times slower in rows of few numbers than in long ones, and the product with a
+    block-diagonal factor is what keeps the long rows apart from the short ones that follow.
+
+    Args:
+        key: the key.
+        rows: how many.
+        factor: (dim, dim) the factor.
+        dtype: precision of the result.
+
+    Returns:
+        (rows, dim) the rows.
+    """
+    dim = factor.shape[0]
+    together = max(1, min(rows & -rows, 128 // dim))
+    together = 1 << (together.bit_length() - 1)
+    long = normal(key, (rows // together, together * dim), dtype)
+    return (long @ jnp.kron(jnp.eye(together, dtype=dtype), factor.astype(dtype))).reshape(rows, dim)
+
+
+def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011), written out so that XLA fuses it with what follows.
+
+    Args:
+        key: (2) the words of a key (`jax.random.key_data`).
+        first: first words of the counters.
+        second: their second words.
+
+    Returns:
+        The two words of each block.
+    """
+    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
+    first, second = first + keys[0], second + keys[1]
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            first = first + second
+            second = ((second << turn) | (second >> (32 - turn))) ^ first
+        first = first + keys[(group + 1) % 3]
+        second = second + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+    return first, second
+
+
+# sin and cos of (π/4)·t for 0 ≤ t < 1, as polynomials in t²; the next terms of the series are below 1e-7 there.
+_SIN = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(5))
+_COS = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k) / math.factorial(2 * k)) for k in range(5))
+
+
+def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
+    """Standard normals in float32 for prompts that are drawn anew at every step: half the time of `normal`.
+
+    The method of Box and Muller on the two words of each threefry block, of which `jax.random.normal` throws one away:
+    radius √(−2 log u) with u from the first, an angle from the second (23 bits inside an octant, three bits for which).
+
+    Args:
+        key: the key.
+        count: how many.
+
+    Returns:
+        (count) the numbers.
+
+    >>> import iclearn.core.rng as rng
+    >>> drawn = rng.paired_normals(rng.stream(0, "steps"), 100_000)
+    >>> round(float(drawn.var()), 1), drawn.dtype.name
+    (1.0, 'float32')
+    """
+    counter = jax.lax.iota(jnp.uint32, -(-count // 2))
+    first, second = threefry(jax.random.key_data(key), jnp.zeros_like(counter), counter)
+
+    def fraction(word: Array) -> Array:  # 1 ≤ f < 2, of the upper 23 bits
+        return jax.lax.bitcast_convert_type((word >> 9) | jnp.uint32(0x3F800000), jnp.float32)
+
+    def polynomial(series: tuple[np.float32, ...], square: Array) -> Array:
+        return functools.reduce(lambda total, term: total * square + term, reversed(series[:-1]), series[-1])
+
+    def signed(value: Array, bit: int) -> Array:
+        flip = (second << (31 - bit)) & jnp.uint32(0x80000000)
+        return jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(value, jnp.uint32) ^ flip, jnp.float32)
+
+    radius, angle = jnp.sqrt(-2 * jnp.log(2 - fraction(first))), fraction(second) - 1
+    square = angle * angle
+    sine, cosine = radius * angle * polynomial(_SIN, square), radius * polynomial(_COS, square)
+    swap = (second & 1) != 0
+    pair = signed(jnp.where(swap, sine, cosine), 1), signed(jnp.where(swap, cosine, sine), 2)
+    # The barrier keeps the compiler from drawing them again in everything that reads them.
+    return jax.lax.optimization_barrier(jnp.concatenate(pair)[:count])
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Several arrays of standard normals in double precision, for weights: one compiled program for all.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -11,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..core.checks import check_int, require
+from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
 from ..core.label_law import LabelLaw
 from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
-from ..core.rng import normal, standard_normals, stream
+from ..core.rng import normal_rows, paired_normals, standard_normals, stream
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource, AbstractTask
 from .covariance import Covariance
@@ -43,6 +45,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         prefixes: the loss is averaged over all prefixes of 2 to context_len + 1 tokens.
         center: subtract from x its mean over prompts, position by position.
         whiten: make the empirical mean and covariance of w over the set exactly those of the prior (c = 1 only).
+        fresh_normals: how prompts are drawn that are new at every step: ``paired`` (`core.rng.paired_normals`), or
+            ``jax`` as `jax.random.normal` draws them and as all were drawn before; fixed sets are drawn by the latter.
 
     >>> task = LinearRegression(dim=2, context_len=3, num_prompts=5)
     >>> task.source(0, "float64").everything().prompt.x.shape  # (prompts, context, dim)
@@ -50,6 +54,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     """
 
     former_names: ClassVar[dict[str, str]] = {"centre": "center"}
+    later_fields: ClassVar[tuple[str, ...]] = ("fresh_normals",)
 
     dim: int = 4
     context_len: int = 31
@@ -64,8 +69,10 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     prefixes: bool = False
     center: bool = False
     whiten: bool = False
+    fresh_normals: Literal["paired", "jax"] = "paired"
 
     def __post_init__(self) -> None:
+        check_choice("fresh_normals", self.fresh_normals, Literal["paired", "jax"])
         for name in ("dim", "context_len", "out_dim"):
             check_int(name, getattr(self, name), 1)
         if self.num_prompts is not None:
@@ -183,6 +190,7 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             w_whitener=as_array(np.tile(np.eye(self.dim), (self.out_dim, 1, 1))),
             num_random=as_array(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
+            white=self.covariance.shape == "white" and self.covariance.trace is None,
         )
         whiten = self._whitens(which)
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
@@ -190,6 +198,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         drawn = self.unchecked(num_prompts=batch_size, center=False, whiten=False).source(seed, dtype)
         drawn = eqx.tree_at(lambda s: s.key, drawn, key)
+        if self.fresh_normals == "paired":
+            drawn = dataclasses.replace(drawn, paired=True)
         return drawn.everything(self.context_len if self.prefixes else 0)
 
     def label_laws(self, seed: int | Array, which: str = "train") -> tuple[LabelLaw, ...]:
@@ -218,6 +228,8 @@ class RegressionSource(AbstractBlockSource):
         w_whitener: (output, dim, dim) by which it multiplies them afterwards.
         num_random: () how many prompts, the first of the set, have a task vector of their own.
         noise_labels: whether the context's labels are N(0, 1) noise.
+        white: whether Λ is the identity whatever the numbers of the task.
+        paired: whether normals are drawn by `paired_normals`.
     """
 
     inputs: Float[Array, "dim dim"]
@@ -230,15 +242,26 @@ class RegressionSource(AbstractBlockSource):
     w_whitener: Float[Array, "output dim dim"]
     num_random: Int[Array, ""]
     noise_labels: bool = eqx.field(static=True)
+    white: bool = eqx.field(static=True, default=False)
+    paired: bool = eqx.field(static=True, default=False)
 
     def _standard(self, index: Any) -> tuple[Array, Array]:
         """Uncorrected inputs (block, tokens, dim) and standard normal task vectors (block, dim, output)."""
         x_key, w_key = jax.random.split(jax.random.fold_in(self.key, index))
         size, dim = self.block_size, self.inputs.shape[0]
         tokens, outputs = self.x_mean.shape[0], self.w_mean.shape[1]
+        if self.paired:
+            x, u = self._normals(x_key, (size, tokens, dim)), self._normals(w_key, (size, dim, outputs))
+            return (x if self.white else x @ self.inputs.T.astype(x.dtype)), u
         x = normal_rows(x_key, size * tokens, self.inputs.T, self.dtype).reshape(size, tokens, dim)
-        u = normal_rows(w_key, size * dim, jnp.eye(outputs), self.dtype).reshape(size, dim, outputs)
-        return x, u
+        return x, self._normals(w_key, (size, dim, outputs))
+
+    def _normals(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
+        """Standard normals by the generator of this source."""
+        if self.paired:
+            return paired_normals(key, math.prod(shape)).reshape(shape).astype(self.dtype)
+        rows, last = math.prod(shape[:-1]), shape[-1]
+        return normal_rows(key, rows, jnp.eye(last), self.dtype).reshape(shape)
 
     def _valid(self, index: Any) -> Array:
         return (self.positions(index) < self.num_prompts).astype(self.dtype)
@@ -261,8 +284,7 @@ class RegressionSource(AbstractBlockSource):
         w = jnp.where(random, w, self.fixed_task.astype(x.dtype))
         truth = jnp.einsum("bti,bio->bto", x, w)
         noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
-        outputs = truth.shape[2]
-        drawn = normal_rows(noise_key, truth.size // outputs, jnp.eye(outputs), self.dtype).reshape(truth.shape)
+        drawn = self._normals(noise_key, truth.shape)
         shown = drawn if self.noise_labels else truth + self.noise_scale(index, len(truth), x.dtype) * drawn
         return x, shown, truth, self._valid(index) / self.num_prompts
 
@@ -315,25 +337,3 @@ class RegressionSource(AbstractBlockSource):
             whitener = xp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
             new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (as_array(mean), as_array(whitener)))
         return new
-
-
-def normal_rows(key: Key[Array, ""], rows: int, factor: Float[Array, "dim dim"], dtype: Any) -> Float[Array, "row dim"]:
-    """Rows z·factor of standard normal z: the numbers of ``normal(key, (rows, dim)) @ factor``, drawn faster.
-
-    A processor computes normals several times slower in rows of few numbers than in long ones, and the product with a
-    block-diagonal factor is what keeps the long rows apart from the short ones that follow.
-
-    Args:
-        key: the key.
-        rows: how many.
-        factor: (dim, dim) the factor.
-        dtype: precision of the result.
-
-    Returns:
-        (rows, dim) the rows.
-    """
-    dim = factor.shape[0]
-    together = max(1, min(rows & -rows, 128 // dim))
-    together = 1 << (together.bit_length() - 1)
-    long = normal(key, (rows // together, together * dim), dtype)
-    return (long @ jnp.kron(jnp.eye(together, dtype=dtype), factor.astype(dtype))).reshape(rows, dim)

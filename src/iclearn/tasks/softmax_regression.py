@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key
 from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, Document
-from ..core.rng import normal, stream
+from ..core.rng import normal, stream, threefry
 from ..core.task import AbstractDrawnSource, AbstractTask
 from .covariance import Covariance
 
@@ -178,7 +178,7 @@ def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Arra
         The two arrays.
     """
     counter = jax.lax.iota(jnp.uint32, int(np.prod(shape)))
-    words = _threefry(jax.random.key_data(key), jnp.zeros_like(counter), counter)
+    words = threefry(jax.random.key_data(key), jnp.zeros_like(counter), counter)
     lowest = np.nextafter(np.float32(-1), np.float32(0))
 
     def shaped(word: Array) -> Array:
@@ -188,16 +188,3 @@ def normal_pair(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[Float[Arra
 
     # The barrier keeps the compiler from drawing them again in everything that reads them.
     return jax.lax.optimization_barrier((shaped(words[0]), shaped(words[1])))
-
-
-def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds (Salmon et al. 2011)."""
-    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
-    first, second = first + keys[0], second + keys[1]
-    for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            first = first + second
-            second = ((second << turn) | (second >> (32 - turn))) ^ first
-        first = first + keys[(group + 1) % 3]
-        second = second + keys[(group + 2) % 3] + jnp.uint32(group + 1)
-    return first, second
