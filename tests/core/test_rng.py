@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
-from iclearn.core.rng import normal, random_rotation, standard_normals, stream
+from iclearn.core.rng import normal, paired_normals, random_rotation, standard_normals, stream
 
 SEEDS = jnp.arange(5)
 
@@ -41,6 +42,29 @@ def test_standard_normals_are_double_and_independent_of_each_other():
     assert abs(float(jnp.mean(first * second))) < 4 * error
     assert abs(float(jnp.mean(first))) < 4 * error
     assert abs(float(jnp.var(first)) - 1) < 4 * error * np.sqrt(2)
+
+
+def test_paired_normals_are_normal_and_independent():
+    """Moments, the distribution, the tail, and the two halves (the two numbers of a pair), in standard errors."""
+    count = 1_000_001
+    drawn = np.asarray(paired_normals(stream(5, "steps"), count)).astype(float)
+    assert abs(drawn.mean()) * np.sqrt(count) < 4
+    assert abs(drawn.var() - 1) * np.sqrt(count / 2) < 4
+    assert abs(stats.skew(drawn)) * np.sqrt(count / 6) < 4
+    assert abs(stats.kurtosis(drawn)) * np.sqrt(count / 24) < 4
+    assert stats.kstest(drawn, "norm").pvalue > 1e-4
+    for edge in (2, 3, 4):
+        wanted = 2 * count * stats.norm.sf(edge)
+        assert abs((np.abs(drawn) > edge).sum() - wanted) < 4 * np.sqrt(wanted)
+    half = count // 2 + 1
+    first, second = drawn[: half - 1], drawn[half : 2 * half - 1]
+    for left, right in ((first, second), (first**2, second**2), (first[1:], first[:-1]), (np.abs(first), second)):
+        assert abs(np.corrcoef(left, right)[0, 1]) * np.sqrt(half) < 4.5
+
+
+def test_paired_normals_are_the_same_alone_and_vmapped():
+    alone = np.stack([paired_normals(stream(int(s), "steps"), 101) for s in SEEDS])
+    np.testing.assert_array_equal(jax.vmap(lambda s: paired_normals(stream(s, "steps"), 101))(SEEDS), alone)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])

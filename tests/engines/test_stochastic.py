@@ -63,13 +63,22 @@ def test_reproducible_and_free_of_chunks(made, monkeypatch):
     assert np.abs(np.diff(one.loss)).min() > 0, "a new batch at every step"
 
 
+def test_fresh_prompts_of_the_old_stream_are_still_there():
+    """The first loss of a run on `jax.random.normal`, as it was before prompts were drawn in pairs."""
+    old, new = (run(FRESH.replace(task__fresh_normals=which, steps=3)) for which in ("jax", "paired"))
+    assert old.loss[0] != new.loss[0]
+    assert "fresh_normals" not in new.recipe.to_dict()["task"], "the hash of a recipe with the default stays"
+    batch = POPULATION.unchecked(num_prompts=16, fresh_normals="jax").source(FRESH.seed, "float64")
+    assert not batch.paired
+
+
 def test_longer_runs_begin_with_shorter_ones():
     short, long = run(FRESH.replace(steps=20)), run(FRESH)
     np.testing.assert_array_equal(short.loss, long.loss[:20])
 
 
 def test_learning_on_fresh_prompts_lowers_the_population_loss():
-    trace = run(FRESH.replace(optimizer__lr=0.005, steps=400))
+    trace = run(FRESH.replace(optimizer__lr=0.005, optimizer__batch_size=64, steps=400))
     first, last = trace.loss.values[:50], trace.loss.values[-50:]
     error = np.hypot(first.std(), last.std()) / np.sqrt(50)
     assert last.mean() < first.mean() - SIGMAS * error
