@@ -21,7 +21,7 @@ from ...probes import mean_differences
 from ...tasks.covariance import Covariance
 from ...tasks.varied_regression import Inputs, VariedRegression
 from ...theory.depth import uniform_step
-from ..base import Counterexample, Data
+from ..base import Counterexample, Data, Outcome
 from ..lab import Lab, on_accelerator
 
 DIM = CONTEXT = 10
@@ -85,7 +85,7 @@ def evaluation(inputs: Inputs = "uniform", scale: float = 1.0, count: int = TASK
 
 def evenly(steps: int) -> Record:
     """Weights at about 78 evenly spaced steps, none of them left out."""
-    return next(Record(c, c) for c in range(78, steps + 2) if -(-steps // -(-steps // c)) < c)
+    return next(Record(c, c) for c in range(min(78, steps + 1), steps + 2) if -(-steps // -(-steps // c)) < c)
 
 
 def recipe(
@@ -117,11 +117,13 @@ def models_of(trace: Trace) -> list[AbstractModel]:
     return [trace.recipe.model.rebuild(DIM, trace.weights(index)) for index in range(count)]
 
 
-def measured(traces: Sequence[Trace], references: dict[str, AbstractModel], batch: Batch) -> xr.Dataset:
-    """Loss and differences to each reference over training, with axes (seed, record)."""
+def measured(traces: Sequence[Trace], references: dict[str, AbstractModel], batch: Batch, every: int = 1) -> xr.Dataset:
+    """Loss and differences to each reference over training, with axes (seed, record): every so many of the records."""
     tables = []
     for trace in traces:
         models, own = models_of(trace), {}
+        kept = np.arange(len(models))[::-every][::-1]  # the last one among them
+        models = [models[index] for index in kept]
         for name, reference in references.items():
             found = mean_differences(models, reference, batch)
             own |= {
@@ -129,7 +131,7 @@ def measured(traces: Sequence[Trace], references: dict[str, AbstractModel], batc
             }
             own["loss"] = ("record", 0.5 * found["loss"].values)
             own[f"norm_{name}"] = ((), float(found["reference"][0]))
-        tables.append(xr.Dataset(own, {"record": trace.data["record"].values}))
+        tables.append(xr.Dataset(own, {"record": trace.data["record"].values[kept]}))
     whole = xr.concat(tables, "seed").assign_coords(seed=np.arange(len(tables)))
     for name, reference in references.items():
         whole[f"loss_{name}"] = 0.5 * float(mean_differences([reference], reference, batch)["loss"][0])
@@ -150,6 +152,12 @@ def changed(title: str, table: str, name: str, factor: float, **where: Any) -> C
         return {**data, table: new}
 
     return Counterexample(title, perturb)
+
+
+def trained(outcome: Outcome, *tables: xr.Dataset) -> Outcome:
+    """An outcome, or that the trainings are those of the small preset, which end long before anything is learned."""
+    whole = all(int(table["full"]) == 1 for table in tables)
+    return outcome if whole else Outcome(outcome.measured, "unfinished", outcome.seeds)
 
 
 def last(data: Data, table: str, name: str) -> np.ndarray:
