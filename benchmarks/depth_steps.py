@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from iclearn import Init, LinearTransformer, Optimizer, Recipe
+from iclearn.core.recipe import EngineName
 from iclearn.core.rng import stream
 from iclearn.engines import prepare
 from iclearn.engines.loop import STEP_SLOTS, advance, initial_state
@@ -49,7 +50,7 @@ class Training:
     recipe: Recipe
 
 
-def ahn(layers: int, batch: int, *, rotated: bool, engine: str, context_len: int = 20) -> Recipe:
+def ahn(layers: int, batch: int, *, rotated: bool, engine: EngineName, context_len: int = 20) -> Recipe:
     """ahn2023's protocols: identity (4000 prompts), rotated with matched prior (20000), variable N (40000)."""
     shape = (1.0, 1.0, 0.25, 0.0625, 1.0) if rotated else (1.0,) * 5
     task = VariedRegression(
@@ -61,7 +62,7 @@ def ahn(layers: int, batch: int, *, rotated: bool, engine: str, context_len: int
     model = LinearTransformer(layers=layers)
     return Recipe(
         task=task, model=model, init=Init(1e-4), optimizer=optimizer, steps=2000, seed=0, engine=engine, dtype="float32"
-    )  # type: ignore[arg-type]
+    )
 
 
 def trainings() -> list[Training]:
@@ -81,7 +82,8 @@ def trainings() -> list[Training]:
         ("oswald2023/fig_softmax/two", "softmax, two heads", oswald(1, 0, model=two)),
         ("oswald2023/fig_copy", "two layers, interleaved tokens", oswald(2, 0, model=copy, init=0.02)),
     ]
-    for engine in ("gram", "samples"):
+    engines: tuple[EngineName, ...] = ("gram", "samples")
+    for engine in engines:
         recipe = ahn(3, 4000, rotated=False, engine=engine)
         rows.append((f"ahn2023/identity/{engine}", "three layers, d = 5, N = 20", recipe))
     for layers in (1, 2, 3, 4):
@@ -164,7 +166,7 @@ def naive_step(recipe: Recipe, count: int, device: str) -> Callable[[], float]:
 
 
 def compare(training: Training, *, steps: int, repeats: int, device: str) -> dict[str, Any]:
-    """Both sides of one training, alternating; on a processor PyTorch with one thread and with all, the faster counts."""
+    """Both sides of one training, alternating; PyTorch on a processor with one thread or with all, the faster."""
     import torch  # pyright: ignore[reportMissingImports]
 
     recipe = training.recipe

@@ -30,13 +30,14 @@ def shuffled(model: FullTransformer, seed: int) -> FullTransformer:
     """The same function with other weights: W_q M, W_k M⁻ᵀ and 3 W_v, W_o/3."""
     turn = jnp.asarray(np.random.default_rng(seed).normal(size=(DIM + 1, DIM + 1)))
     back = jnp.linalg.inv(turn).T
-    return FullTransformer(2 * model.query @ turn, model.key @ back, 3 * model.value, model.output / 6, model.depth)
+    weights = {"query": 2 * model.query @ turn, "key": model.key @ back, "value": 3 * model.value}
+    return FullTransformer(**weights, output=model.output / 6, depth=model.depth)
 
 
 @pytest.mark.parametrize("normalize", ["none", "context"])
 def test_the_construction_is_gdpp(batch, normalize):
     built = probes.gdpp_construction(DIM, CONTEXT, [0.5, 0.8], [0.1], normalize)
-    gdpp = SparseTransformer(jnp.array([[0.5], [0.8]]), jnp.array([[0.2], [0.0]]), DIM, 2)
+    gdpp = SparseTransformer(a=jnp.array([[0.5], [0.8]]), b=jnp.array([[0.2], [0.0]]), dim=DIM, depth=2)
     np.testing.assert_allclose(predictions(built, batch), predictions(gdpp, batch), rtol=1e-12)
     fit = probes.fit_gdpp(built, CONTEXT)
     np.testing.assert_allclose([fit.steps, fit.curvature], [[0.5, 0.8], [0.1, 0.0]])
@@ -62,10 +63,10 @@ def test_interpolation_refuses_several_heads():
 
 def test_the_fit_sums_heads_and_sees_what_is_left():
     built = probes.gdpp_construction(DIM, CONTEXT, [0.5], [0.2])
-    double = FullTransformer(*(jnp.concatenate([w, w], 1) for w in built.weights().values()), depth=1)
+    double = FullTransformer(**{n: jnp.concatenate([w, w], 1) for n, w in built.weights().items()}, depth=1)
     np.testing.assert_allclose(probes.fit_gdpp(double, CONTEXT).steps, [1.0])
     off = built.query.at[0, 0, 0, 1].set(1.0).at[0, 0, 0, -1].set(2.0)  # 3 on the diagonal, 1 beside it, 4 outside
-    fit = probes.fit_gdpp(FullTransformer(off, built.key, built.value, built.output, 1), CONTEXT)
+    fit = probes.fit_gdpp(FullTransformer(**{**built.weights(), "query": off}, depth=1), CONTEXT)
     np.testing.assert_allclose(fit.off_diagonal, [[1 / 8, 0.0]], atol=1e-15)
     np.testing.assert_allclose(fit.off_block, [[4 / 8, 0.0]], atol=1e-15)
 

@@ -81,7 +81,8 @@ def interpolated(model: FullTransformer, other: FullTransformer, share: float = 
         raise IclearnError(f"models with {len(pairs[0][0])} and {len(pairs[1][0])} sets of weights have no average")
     kq, pv = ((1 - share) * a + share * b for a, b in zip(*pairs, strict=True))
     eye = jnp.broadcast_to(jnp.eye(kq.shape[-1], dtype=kq.dtype), kq.shape)
-    return FullTransformer(kq[:, None], eye[:, None], pv[:, None], eye[:, None], model.depth, model.normalize)
+    products = {"query": kq[:, None], "key": eye[:, None], "value": pv[:, None], "output": eye[:, None]}
+    return FullTransformer(**products, depth=model.depth, normalize=model.normalize)
 
 
 def _normalized(model: FullTransformer) -> tuple[Array, Array]:
@@ -164,7 +165,7 @@ def nearest_gdpp(
     @jax.jit
     def distance(p: Array) -> Array:
         steps, curvature = p[:sets], p[sets:]
-        near = SparseTransformer(steps[:, None], (curvature / steps)[:, None], dim, depth, "context")
+        near = SparseTransformer(a=steps[:, None], b=(curvature / steps)[:, None], dim=dim, depth=depth)
         error = jax.vmap(near.predict)(batch.prompt) - wanted
         return jnp.sum(batch.weight * jnp.sum(error**2, -1)) / jnp.sum(batch.weight)
 

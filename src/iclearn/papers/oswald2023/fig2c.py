@@ -84,7 +84,7 @@ def shifted(
 ) -> xr.Dataset:
     over = {"gd": descent, "error": error, "exact": exact}
     variables = {"loss": (("case", "seed"), np.array(ours)), **{name: ("case", v) for name, v in over.items()}}
-    return xr.Dataset(variables, {"case": names, "seed": np.arange(np.shape(ours)[1])})
+    return xr.Dataset(variables, {"case": names, "seed": np.arange(len(ours[0]))})
 
 
 def example() -> Data:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -15,7 +17,7 @@ from .setup import COLORS, SETUP, band, changed, descent, evaluation, is_full, l
 
 LAYERS = 5
 STEPS = {"tied": 5000, "untied": 50_000}
-SMALL = {"steps": 20, "batch": 64}
+SMALL: dict[str, Any] = {"steps": 20, "batch": 64}
 FALLING = 0.02  # a fall of the loss over the last fifth by more than this is unfinished
 
 
@@ -28,7 +30,7 @@ def collect(lab: Lab) -> Data:
     }  # fmt: skip
     for name, steps in STEPS.items():
         model = DeepAttention(layers=LAYERS, tied=name == "tied")
-        size = {"steps": steps} if full else SMALL
+        size: dict[str, Any] = {"steps": steps} if full else SMALL
         traces = lab.run([recipe(LAYERS, seed, model=model, **size) for seed in lab.seeds])
 
         def table(traces=traces) -> xr.Dataset:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -30,7 +32,7 @@ from .setup import (
 )
 
 LAYERS, POSITIONS, STEPS = 2, 10, 10_000
-SMALL = {"steps": 10, "batch": 32}
+SMALL: dict[str, Any] = {"steps": 10, "batch": 32}
 PROMPTS = 64  # over which Jacobians are averaged
 PARTS = ("itself", "following", "others")
 
@@ -38,7 +40,7 @@ PARTS = ("itself", "following", "others")
 def collect(lab: Lab) -> Data:
     full = is_full(lab)
     model = DeepAttention(layers=LAYERS, interleaved=True, positions=POSITIONS, first_softmax=True)
-    size = {"steps": STEPS} if full else SMALL
+    size: dict[str, Any] = {"steps": STEPS} if full else SMALL
     traces = lab.run([recipe(LAYERS, seed, model=model, init=0.02, **size) for seed in lab.seeds])
     every = 4 if full else 10
 

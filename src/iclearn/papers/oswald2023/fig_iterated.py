@@ -30,7 +30,7 @@ def collect(lab: Lab) -> Data:
             found.append(iterated_losses(label_updates(model, LOOPS, DAMPENING), batch))
         own = iterated_losses(descent([DAMPENING * STEP.step]).looped(LOOPS), batch)
         expected = [theory(loop) for loop in JUDGED]
-        return joined(xr.concat(found, "seed"), own, expected)
+        return joined(found, own, expected)
 
     return {"loops": lab.dataset("fig_iterated", {"runs": [trace.run_id for trace in traces]}, table)}
 
@@ -41,13 +41,13 @@ def theory(loop: int) -> float:
     return 0.5 * VARIANCE * sampled_loss(spectra, [DAMPENING * STEP.step] * loop).loss
 
 
-def joined(ours: xr.Dataset, own: xr.Dataset, expected: list[float]) -> xr.Dataset:
+def joined(ours: list[xr.Dataset], own: xr.Dataset, expected: list[float]) -> xr.Dataset:
     variables = {
-        **{name: (("seed", "loop"), 0.5 * ours[name].values) for name in ("mean", "median")},
+        **{name: (("seed", "loop"), [0.5 * each[name].values for each in ours]) for name in ("mean", "median")},
         **{f"{name}_gd": ("loop", 0.5 * own[name].values) for name in ("mean", "error", "median")},
         "expected": ("judged", expected),
     }
-    coords = {"loop": own["loop"].values, "judged": list(JUDGED), "seed": np.arange(ours.sizes["seed"])}
+    coords = {"loop": own["loop"].values, "judged": list(JUDGED), "seed": np.arange(len(ours))}
     return xr.Dataset(variables, coords)
 
 
@@ -57,7 +57,7 @@ def example() -> Data:
     own = xr.Dataset(
         {"mean": ("loop", fall), "median": ("loop", fall / 3), "error": ("loop", fall / 100)}, {"loop": loop}
     )
-    ours = xr.concat([own * (1 + 0.002 * seed) for seed in range(6)], "seed")
+    ours = [own * (1 + 0.002 * seed) for seed in range(6)]
     return {"loops": joined(ours, own, [0.5 * float(fall[k - 1]) for k in JUDGED])}
 
 

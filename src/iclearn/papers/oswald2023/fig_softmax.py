@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -15,7 +17,7 @@ from .setup import COLORS, SETUP, STEP, band, changed, descent, evaluation, is_f
 
 HEADS = {"one": 1, "two": 2}
 STEPS = 5000
-SMALL = {"steps": 20, "batch": 64}
+SMALL: dict[str, Any] = {"steps": 20, "batch": 64}
 NAMES = {"one": "softmax, one head", "two": "softmax, two heads"}
 SHADES = {"one": COLORS["mix"], "two": COLORS["tf"]}
 
@@ -24,7 +26,8 @@ def collect(lab: Lab) -> Data:
     full, found = is_full(lab), {}
     seeds = range(2 * lab.num_seeds if full else lab.num_seeds)  # twice as many: nobody had numbers before
     for name, heads in HEADS.items():
-        model, size = DeepAttention(layers=1, num_heads=heads, softmax=True), {"steps": STEPS} if full else SMALL
+        model = DeepAttention(layers=1, num_heads=heads, softmax=True)
+        size: dict[str, Any] = {"steps": STEPS} if full else SMALL
         traces = lab.run([recipe(1, seed, model=model, **size) for seed in seeds])
 
         def table(traces=traces) -> xr.Dataset:

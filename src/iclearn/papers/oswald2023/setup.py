@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -108,7 +109,7 @@ def descent(steps: Sequence[float], curvature: Sequence[float] = ()) -> SparseTr
     """Gradient descent or GD++ with these steps, as a model."""
     gamma = np.array([*curvature, *[0.0] * (len(steps) - len(curvature))])
     a = np.asarray(steps, float)
-    return SparseTransformer(a[:, None], (gamma / a)[:, None], DIM, len(a), "context")  # type: ignore[arg-type]
+    return SparseTransformer(a=jnp.asarray(a[:, None]), b=jnp.asarray((gamma / a)[:, None]), dim=DIM, depth=len(a))
 
 
 def models_of(trace: Trace) -> list[AbstractModel]:
@@ -117,7 +118,9 @@ def models_of(trace: Trace) -> list[AbstractModel]:
     return [trace.recipe.model.rebuild(DIM, trace.weights(index)) for index in range(count)]
 
 
-def measured(traces: Sequence[Trace], references: dict[str, AbstractModel], batch: Batch, every: int = 1) -> xr.Dataset:
+def measured(
+    traces: Sequence[Trace], references: Mapping[str, AbstractModel], batch: Batch, every: int = 1
+) -> xr.Dataset:
     """Loss and differences to each reference over training, with axes (seed, record): every so many of the records."""
     tables = []
     for trace in traces:
