@@ -186,7 +186,7 @@ FIGURE = Figure(
         Claim(
             "plateau", "Training first stays where one direction of the inputs is learned, a saddle: the loss of a step along one of d directions.",
             f"{ONE_DIRECTION:.4f} for at least 300 steps", f"2 %, in {MOST}", plateau, source="ours", before=False,
-            reason="the next saddle, with two directions, is 5 % lower; zero predictions are 5 % higher",
+            reason="the next saddle, with two directions, is 5 % lower; zero predictions are 5 % higher", holds=False,
             counterexamples=(changed("a plateau 8 % lower", "training", "loss", 0.92), changed("at zero predictions", "training", "loss", ZERO / ONE_DIRECTION), nan_of("loss")),
         ),
     ),
@@ -195,7 +195,9 @@ FIGURE = Figure(
     choices=(
         Choice("tolerances", "nothing else", KNOWN, "1 % of the loss, cosine .999; .03 and 6 % for the differences, 1.5 times the notes' run"),
         Choice(
-            "height of the plateau", "the notes' ≈ .39, read off one run", "the loss of a step along one direction is .39562 in closed form", "the closed form, written down before our runs",
+            "plateau", "the notes' ≈ .39 until step 1000 to 2000, read off one run; the closed form .39562 was written down before our runs, as a claim that should hold",
+            "contradicted: six seeds pass this height within 65 steps and are done after 700; at a hundredth of the initial variance the same, at a ten-thousandth the loss is .389 with cosine .33 in passing",
+            "the claim as it was, marked as one that does not hold",
         ),
     ),
 )  # fmt: skip
