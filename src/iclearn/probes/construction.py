@@ -162,14 +162,18 @@ def nearest_gdpp(
     order = np.arange(sets) % len(start.steps)
     wanted = eqx.filter_jit(lambda own, prompts: jax.vmap(own.predict)(prompts))(model, batch.prompt)
 
-    @jax.jit
-    def distance(p: Array) -> Array:
+    def distance(p: Array, read: Batch, wanted: Array) -> Array:
         steps, curvature = p[:sets], p[sets:]
         near = SparseTransformer(a=steps[:, None], b=(curvature / steps)[:, None], dim=dim, depth=depth)
-        error = jax.vmap(near.predict)(batch.prompt) - wanted
-        return jnp.sum(batch.weight * jnp.sum(error**2, -1)) / jnp.sum(batch.weight)
+        error = jax.vmap(near.predict)(read.prompt) - wanted
+        return jnp.sum(read.weight * jnp.sum(error**2, -1)) / jnp.sum(read.weight)
 
-    slope: Any = jax.jit(jax.value_and_grad(distance))
+    slope: Any = eqx.filter_jit(jax.value_and_grad(distance))
     begin = np.concatenate([start.steps[order], start.curvature[order]])
-    found = minimize(lambda p: tuple(np.asarray(v, float) for v in slope(p)), begin, jac=True, method="BFGS")
+    found = minimize(
+        lambda p: tuple(np.asarray(v, float) for v in slope(jnp.asarray(p), batch, wanted)),
+        begin,
+        jac=True,
+        method="BFGS",
+    )
     return found.x[:sets], found.x[sets:], float(found.fun) ** 0.5

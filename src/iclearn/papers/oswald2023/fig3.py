@@ -125,6 +125,7 @@ def draw(data: Data):
         right.plot(layers, best[name], "o-", mfc="white", color=COLORS.get(name, "0.4"), label=label)
     right.plot([LAYERS] * table.sizes["seed"], last(data, "training", "loss"), "x", color=COLORS["tf"], label="trained")
     right.set(xlabel="layers or steps", xticks=layers, yscale="log", title="best possible, uniform inputs")
+    right.minorticks_off()
     right.set_yticks([0.05, 0.1, 0.2], ["0.05", "0.1", "0.2"])
     right.legend(fontsize=9)
     return figure

@@ -40,10 +40,10 @@ def squares(model: DeepAttentionModel, batch: Batch) -> jax.Array:
 
 def best_under_clip(layers: int, start: list[tuple[float, float]], batch: Batch) -> tuple[float, float]:
     """Step and curvature with the least loss under the clip, from a few starts."""
-    value: Callable[..., Any] = eqx.filter_jit(lambda p: jnp.mean(squares(_traced(layers, p), batch)))
+    value: Callable[..., Any] = eqx.filter_jit(lambda p, tasks: jnp.mean(squares(_traced(layers, p), tasks)))
+    options = {"maxfev": 120}
     found = [
-        minimize(lambda p: float(value(jnp.asarray(p))), s, method="Nelder-Mead", options={"maxfev": 120})
-        for s in start
+        minimize(lambda p: float(value(jnp.asarray(p), batch)), s, method="Nelder-Mead", options=options) for s in start
     ]
     step, curvature = min(found, key=lambda each: each.fun).x
     return float(step), float(curvature)

@@ -68,12 +68,16 @@ def draw(data: Data):
     for ax, name in zip(axes, ("median", "mean"), strict=True):
         band(ax, loop, table[name].values, COLORS["tf"], "trained layer, iterated")
         ax.plot(loop, table[f"{name}_gd"], color=COLORS["gd"], ls="--", label=f"gradient descent, {DAMPENING} η*")
+        low = float(table[f"{name}_gd"].min())
         ax.set(
             xlabel="times applied",
             yscale="log",
             title=f"{name} over tasks",
-            ylim=(table[f"{name}_gd"].values[:31].min() / 3, 0.5),
+            ylim=(low / 1.3, 1.3 * float(table[f"{name}_gd"][0])),
         )
+        ax.minorticks_off()
+        ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2) if tick > low / 1.3]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes[1].plot(JUDGED, table["expected"], "o", mfc="white", color=COLORS["gd"], label="theory")
     axes[0].set_ylabel(r"loss $\frac{1}{2}(\hat y-y)^2$")
     axes[1].legend(fontsize=9)
