@@ -20,9 +20,10 @@ from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_close, judge_each, judge_true
 from ..lab import Lab
 from .fig3 import DEEPEST, optima
-from .setup import COLORS, CONTEXT, DIM, SETUP, TASKS, changed, evaluation
+from .setup import COLORS, CONTEXT, DIM, SETUP, changed, evaluation
 
 DEPTHS = (3, 4, 5)
+COUNT = 100_000  # tasks: rare ones are clipped hard, and make the loss noisy
 SEARCH = 4000  # tasks on which the best steps under the clip are looked for
 
 
@@ -59,7 +60,7 @@ def collect(lab: Lab) -> Data:
     best = optima(lab)
 
     def table() -> xr.Dataset:
-        batch, few, rows = evaluation(), evaluation(count=SEARCH, seed=31), []
+        batch, few, rows = evaluation(count=COUNT), evaluation(count=SEARCH, seed=31), []
         for layers in DEPTHS:
             at = best.sel(layers=layers)
             step, curvature = float(at["gdpp_step"]), float(at["gdpp_curvature"])
@@ -69,10 +70,10 @@ def collect(lab: Lab) -> Data:
                 np.asarray(squares(clipped_gdpp(layers, *p, clip=clip), batch))
                 for p, clip in (((step, curvature), False), ((step, curvature), True), (fair, True))
             ]
-            rows.append([(loss.mean(), loss.std(ddof=1) / np.sqrt(TASKS)) for loss in losses] + [fair])
+            rows.append([(loss.mean(), loss.std(ddof=1) / np.sqrt(COUNT)) for loss in losses] + [fair])
         return clips(np.array(rows), best)
 
-    parameters = {"gdpp": [best[name].values.tolist() for name in ("gdpp_step", "gdpp_curvature")]}
+    parameters = {"tasks": COUNT, "gdpp": [best[name].values.tolist() for name in ("gdpp_step", "gdpp_curvature")]}
     return {"clip": lab.dataset("fig_depth_clip", parameters, table)}
 
 
@@ -153,11 +154,11 @@ FIGURE = Figure(
     claims=(
         Claim(
             "five_layers", "The best GD++ with five tied layers, run with the public clip, is far worse than without.", ".185 instead of .052", ".01", five_layers, source="ours", before=False,
-            reason="five standard errors of 10,000 tasks; the number is the notes'", counterexamples=(changed("10 % lower", "clip", "clipped", 0.9), changed("NaN", "clip", "clipped", float("nan"))),
+            reason="three standard errors of 100,000 tasks; the number is the notes'", counterexamples=(changed("10 % lower", "clip", "clipped", 0.9), changed("NaN", "clip", "clipped", float("nan"))),
         ),
         Claim(
             "without", "Without the clip the same model has GD++'s loss.", "the optima of fig3", "4 standard errors, at most 10 % each", without, source="theory",
-            reason="10,000 tasks", counterexamples=(changed("a quarter higher", "clip", "plain", 1.25), changed("NaN", "clip", "plain", float("nan"))),
+            reason="100,000 tasks", counterexamples=(changed("a quarter higher", "clip", "plain", 1.25), changed("NaN", "clip", "plain", float("nan"))),
         ),
         Claim(
             "worse_than_descent", "So the published comparison beyond three layers is not between a clipped transformer and a clipped GD++: clipped, GD++'s best steps are worse than gradient descent.",
@@ -172,5 +173,7 @@ FIGURE = Figure(
     ),
     setup=f"{SETUP}\ntied GD++ with the steps of fig3's optima; after every layer all activations are clipped to ±10 where L > 3; the best steps under the clip by Nelder-Mead on {SEARCH} other tasks",
     cost="30 s on 2 cores",
-    choices=(Choice("number of the claim", "nothing else", "the notes had computed .185 and .052", "± .01 of it"),),
+    choices=(
+        Choice("number of the claim", "nothing else", "the notes had computed .185 and .052", "± .01 of it"),
+        Choice("tasks", "10,000, as in the other figures", ".1856 with a standard error of .011, larger than the tolerance", "100,000 tasks"),),
 )  # fmt: skip
