@@ -152,3 +152,16 @@ def test_the_page_of_compiled_code_holds_its_results():
 
     report = json.loads((ROOT / "benchmarks" / "results" / "compiled-cpu.json").read_text(encoding="utf-8"))
     assert markdown(report).strip() in (ROOT / "docs" / "compiled.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is the extra `bench`")
+def test_depth_steps_compare_the_same_models(tmp_path):
+    """A model that differs from the naive one is an error of the script."""
+    from benchmarks.depth_steps import agreement, main, trainings
+
+    names = ("fig_softmax/two", "rotated/L2")
+    errors = [agreement(t.recipe) for t in trainings() if t.name.endswith(names)]
+    assert len(errors) == len(names)
+    main(["--quick", "--only", "oswald2023/fig2", "--out", str(tmp_path / "depth.json")])
+    (row,) = json.loads((tmp_path / "depth.json").read_text())["trainings"]
+    assert row["ratio_of_medians"] == pytest.approx(row["naive_median_us"] / row["ours_median_us"])

@@ -206,3 +206,25 @@ def test_gradients_are_clipped_and_learning_rates_halved():
     update, _ = whole.update(gradient, whole.init(gradient))
     total = sum(float(jnp.sum(leaf**2)) for leaf in jax.tree.leaves(update))
     assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("spec", [icl.DeepAttention(layers=1, softmax=True), icl.DeepAttention(layers=2, mlp=True)])
+def test_deep_attention_stays_in_its_precision(spec):
+    task = icl.LinearRegression(dim=2, context_len=3, num_prompts=4)
+    model = spec.initial(task, icl.Init(0.1), 0, "float32")
+    prompt = jax.tree.map(lambda a: a[0], task.source(0, "float32").everything().prompt)
+    assert model.predict(prompt).dtype == "float32"
+
+
+def test_products_of_matrices_or_of_vectors_give_the_same(monkeypatch):
+    """Whether G is multiplied out for no layer, for some or for all but the last."""
+    task = icl.LinearRegression(dim=3, context_len=5, num_prompts=4)
+    spec = icl.LinearTransformer(layers=4, num_heads=2, blocks="full", normalize="none")
+    model = spec.initial(task, icl.Init(0.3), 0, "float64")
+    prompt = jax.tree.map(lambda a: a[0], task.source(0, "float64").everything().prompt)
+    found = []
+    for whole in range(4):
+        monkeypatch.setattr("iclearn.models.transformer_forms.products_first", lambda depth, entry, n=whole: n)
+        found.append(np.asarray(model.readouts(prompt)))
+    np.testing.assert_allclose(found[1:], [found[0]] * 3, rtol=1e-12)
+    np.testing.assert_allclose(found[0][-1:], model.predict_tokens(prompt), rtol=1e-12)

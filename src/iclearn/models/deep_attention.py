@@ -255,7 +255,7 @@ class DeepAttentionModel(AbstractModel):
         v = project(self.value, self.value_bias)
         scores = jnp.einsum("nhk,mhk->hnm", q, k)
         if softmax:
-            scores = jax.nn.softmax(jnp.where(source, scores / np.sqrt(k.shape[-1]), -jnp.inf), axis=-1)
+            scores = jax.nn.softmax(jnp.where(source, scores / k.shape[-1] ** 0.5, -jnp.inf), axis=-1)
         read = jnp.einsum("hnm,mhk->nhk", scores * source, v).reshape(h.shape[0], -1)
         return read @ self.output[at] + (0 if self.output_bias is None else self.output_bias[at])
 

@@ -11,9 +11,12 @@ from .alignment import (
 from .conserved import (
     conserved, drift, key_query_conserved, merged_conserved, network_conserved, value_key_conserved,
 )  # fmt: skip
+from .construction import GdppFit, fit_gdpp, gdpp_construction, interpolated, nearest_gdpp
+from .copying import Copying, copying, token_jacobian
 from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .interventions import graft, head_ablation
+from .iterated_layer import iterated_losses, label_updates
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .predictors_match import NearestPredictor, nearest_predictor
 from .reading import effective_matrices
@@ -21,14 +24,17 @@ from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
 from .similarity import (
     Similarity, beta_moment, compare, model_matrix, population_distance, population_sensitivity,
 )  # fmt: skip
+from .similarity_training import mean_differences
 
 __all__ = [
-    "Drop", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay", "NearestPredictor", "Plateau",
-    "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare", "conserved", "contributions",
-    "curvature", "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus",
-    "fit_log_law", "fit_power_law", "graft", "growth_times", "head_ablation", "head_alignment", "key_query_conserved",
-    "learned_strengths", "match_plateaus", "merged_conserved", "model_matrix", "nearest_predictor",
-    "network_conserved", "population_distance", "population_sensitivity", "value_key_conserved",
+    "Copying", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay",
+    "NearestPredictor", "Plateau", "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment",
+    "compare", "conserved", "contributions", "copying", "curvature", "drift", "drop_times", "effective_matrices",
+    "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law", "fit_power_law",
+    "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment", "interpolated",
+    "iterated_losses", "key_query_conserved", "label_updates", "learned_strengths", "match_plateaus",
+    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor",
+    "network_conserved", "population_distance", "population_sensitivity", "token_jacobian", "value_key_conserved",
 ]  # fmt: skip
 
 

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError
 from ..core.model import AbstractModel
 from ..core.prompt import Batch
 from .reading import finite
-from .similarity import compare_all
+from .similarity import compare_all, differences
 
 
 def similarity_over_training(
@@ -37,6 +40,51 @@ def similarity_over_training(
     rows = [asdict(found) for found in compare_all(models, reference, batch)]
     over = {name: ("record", np.array([row[name] for row in rows])) for name in rows[0] if name != "num_prompts"}
     return xr.Dataset(over, {"record": np.asarray(records)})
+
+
+def mean_differences(models: Sequence[AbstractModel], reference: AbstractModel, batch: Batch) -> xr.Dataset:
+    """How far models of one shape are from another one, in the measures of oswald2023: means, not root mean squares.
+
+    Args:
+        models: the models.
+        reference: the model to compare with.
+        batch: prompts.
+
+    Returns:
+        An `xarray.Dataset` over ``model``: means over prompts of |ŷ − ŷ′| (``prediction``), of ‖s − s′‖
+        (``sensitivity``, s = ∂ŷ/∂x_q) and of the cosine of s and s′ (``cosine``, 10⁻⁸ added to the norms), the norm of
+        s′ (``reference``), and ``loss``, the mean squared error of the model.
+
+    >>> import iclearn as icl
+    >>> import jax.numpy as jnp
+    >>> from iclearn.models.predictors import GradientDescent
+    >>> batch = icl.LinearRegression(dim=2, context_len=4, num_prompts=50).source(0, "float64").everything()
+    >>> steps = [GradientDescent(jnp.zeros(2), lr) for lr in (1.0, 2.0)]
+    >>> mean_differences(steps, steps[0], batch)["cosine"].values.round(6)
+    array([1., 1.])
+    """
+    arrays, rest = zip(*(eqx.partition(model, eqx.is_array) for model in models), strict=True)
+    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *arrays)
+    names = ("prediction", "sensitivity", "cosine", "reference", "loss")
+    found = _mean_differences(stacked, rest[0], reference, batch)
+    return xr.Dataset({name: ("model", np.asarray(values)) for name, values in zip(names, found, strict=True)})
+
+
+@eqx.filter_jit
+def _mean_differences(stacked: Any, rest: Any, reference: AbstractModel, batch: Batch) -> tuple[Array, ...]:
+    def one(model: AbstractModel, prompt: Any, target: Array) -> tuple[Array, ...]:
+        found = differences(model, reference, prompt)
+        norms = (jnp.linalg.norm(found["norm_a"]) + 1e-8) * (jnp.linalg.norm(found["norm_b"]) + 1e-8)
+        cosine, error = jnp.sum(found["dot"]) / norms, jnp.mean((model.predict(prompt) - target) ** 2)
+        far = jnp.linalg.norm(found["sensitivity"])
+        return found["prediction"], far, cosine, jnp.linalg.norm(found["norm_b"]), error
+
+    def every(arrays: Any) -> tuple[Array, ...]:
+        model = eqx.combine(arrays, rest)
+        values = jax.vmap(lambda prompt, target: one(model, prompt, target))(batch.prompt, batch.target)
+        return tuple(jnp.sum(batch.weight * value) / jnp.sum(batch.weight) for value in values)
+
+    return jax.lax.map(every, stacked)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 from ..core.checks import check_choice, require
 from ..core.errors import MissingClosedForm
 from ..core.label_law import LabelLaw
-from ..core.rng import stream
+from ..core.rng import normal, stream
 from .regression import LinearRegression, RegressionSource
 
 Inputs = Literal["gaussian", "uniform", "sphere", "gamma"]
@@ -123,10 +123,21 @@ class VariedSource(RegressionSource):
     def _standard(self, index: Any) -> tuple[Array, Array]:
         if self.law == "gaussian":
             return super()._standard(index)
+        if self.law == "uniform":
+            return self._uniform(index)
         plain = eqx.tree_at(lambda s: s.inputs, self, jnp.eye(self.inputs.shape[0], dtype=self.inputs.dtype))
         z, u = RegressionSource._standard(plain, index)
         key = jax.random.fold_in(jax.random.fold_in(self.key, index), 2)
         return shaped_inputs(z, key, self.law, self.gamma_shape) @ self.inputs.T.astype(z.dtype), u
+
+    def _uniform(self, index: Any) -> tuple[Array, Array]:
+        """As `_standard`, with uniform inputs drawn as such: no normal has to be made of them and undone again."""
+        x_key, w_key = jax.random.split(jax.random.fold_in(self.key, index))
+        size, (tokens, dim), outputs = self.block_size, self.x_mean.shape, self.w_mean.shape[1]
+        edge = float(np.sqrt(3.0))
+        z = jax.random.uniform(x_key, (size * tokens * dim,), jnp.float32, -edge, edge).astype(self.dtype)
+        x = z.reshape(size, tokens, dim) @ self.inputs.T.astype(z.dtype)
+        return x, normal(w_key, (size * dim * outputs,), self.dtype).reshape(size, dim, outputs)
 
     def noise_scale(self, index: Any, size: int, dtype: Any) -> Array:
         if not self.levels and self.largest is None:
@@ -147,14 +158,12 @@ def shaped_inputs(
     Args:
         z: (…, dim) standard normal inputs.
         key: for the norms of ``gamma``.
-        law: ``uniform``, ``sphere`` or ``gamma``.
+        law: ``sphere`` or ``gamma``.
         gamma_shape: k of ``gamma``.
 
     Returns:
         (…, dim) the inputs.
     """
-    if law == "uniform":
-        return np.sqrt(12.0).astype(z.dtype) * (jax.scipy.stats.norm.cdf(z) - 0.5)
     dim = z.shape[-1]
     direction = z / jnp.linalg.norm(z, axis=-1, keepdims=True)
     if law == "sphere":

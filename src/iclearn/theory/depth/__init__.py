@@ -10,6 +10,9 @@ from .noise import constant_ridge_loss, oracle_ridge_loss, ridge_loss
 from .one_layer import OneLayer, UniformStep, one_layer, uniform_loss, uniform_step
 from .optima import Best, gdpp_loss, gdpp_minima, gdpp_minimum, krylov, tied_descent, tied_gdpp
 from .rates import loop_exponent, looped_losses, newton_losses, sample_spectra
+from .sampled_spectra import (
+    SampledBest, sampled_krylov, sampled_loss, sampled_tied_descent, sampled_tied_gdpp, uniform_spectra,
+)  # fmt: skip
 from .spectral import (
     filter_loss, gdpp_gain, gdpp_residual, newton_residual, ridge_residual, second_layer_loss,
 )  # fmt: skip
@@ -17,8 +20,9 @@ from .summary import summary
 from .wishart import pfaffian_moments, recursion_moments
 
 __all__ = [
-    "Best", "OneLayer", "UniformStep", "constant_ridge_loss", "filter_loss", "gdpp_gain", "gdpp_loss", "gdpp_minima",
-    "gdpp_minimum", "gdpp_residual", "krylov", "loop_exponent", "looped_losses", "newton_losses", "newton_residual",
-    "one_layer", "oracle_ridge_loss", "pfaffian_moments", "recursion_moments", "ridge_loss", "ridge_residual",
-    "sample_spectra", "second_layer_loss", "summary", "tied_descent", "tied_gdpp", "uniform_loss", "uniform_step",
+    "Best", "OneLayer", "SampledBest", "UniformStep", "constant_ridge_loss", "filter_loss", "gdpp_gain", "gdpp_loss",
+    "gdpp_minima", "gdpp_minimum", "gdpp_residual", "krylov", "loop_exponent", "looped_losses", "newton_losses",
+    "newton_residual", "one_layer", "oracle_ridge_loss", "pfaffian_moments", "recursion_moments", "ridge_loss",
+    "ridge_residual", "sample_spectra", "sampled_krylov", "sampled_loss", "sampled_tied_descent", "sampled_tied_gdpp",
+    "second_layer_loss", "summary", "tied_descent", "tied_gdpp", "uniform_loss", "uniform_spectra", "uniform_step",
 ]  # fmt: skip
