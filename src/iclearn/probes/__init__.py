@@ -15,6 +15,7 @@ from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .interventions import graft, head_ablation
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
+from .preconditioner import identity_distance, preconditioner_distance
 from .predictors_match import NearestPredictor, nearest_predictor
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
@@ -26,9 +27,10 @@ __all__ = [
     "Drop", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay", "NearestPredictor", "Plateau",
     "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare", "conserved", "contributions",
     "curvature", "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus",
-    "fit_log_law", "fit_power_law", "graft", "growth_times", "head_ablation", "head_alignment", "key_query_conserved",
-    "learned_strengths", "match_plateaus", "merged_conserved", "model_matrix", "nearest_predictor",
-    "network_conserved", "population_distance", "population_sensitivity", "value_key_conserved",
+    "fit_log_law", "fit_power_law", "graft", "growth_times", "head_ablation", "head_alignment", "identity_distance",
+    "key_query_conserved", "learned_strengths", "match_plateaus", "merged_conserved", "model_matrix",
+    "nearest_predictor", "network_conserved", "population_distance", "population_sensitivity",
+    "preconditioner_distance", "value_key_conserved",
 ]  # fmt: skip
 
 
