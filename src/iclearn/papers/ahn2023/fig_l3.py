@@ -234,7 +234,7 @@ FIGURE = Figure(
     ),
     setup=f"""d = {DIM}, N = {CONTEXT}, three layers; white: x ~ N(0, I); rotated: Σ of eigenvalues 1, 1, 1/4, 1/16, 1, Σ_w = Σ⁻¹; P = 0: B = 0
 weights from N(0, 1e-8); each step draws spectra by Bartlett's triangle, w and x_q integrated out
-fast: white 2000 steps of 200 spectra, Adam (.9, .9) .03, halved every 333; P = 0 3000 of 200, .1, halved every 500; each matrix clipped to .01
+fast: white 2000 steps of 200 spectra, Adam (.9, .9) .02, halved every 333; P = 0 3000 of 200, .1, halved every 500; each matrix clipped to .01
 public: white 10,000 of 4000, .001; P = 0 30,000 of 20,000, .02; rotated 100,000 of 20,000, .1, Adam (.99, .9) halved every 2000 or 4000
 judged on {FRESH} fresh spectra, for population losses of three curved layers are ruled by spectra that nobody samples""",
     cost="1 minute on 2 cores; preset public for a GPU",
