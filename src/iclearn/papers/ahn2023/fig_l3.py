@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -102,7 +104,7 @@ def example() -> Data:
 def draw(data: Data):
     names = [name for name in TITLES if name in data]
     figure = plt.figure(figsize=(4.6 * len(names) + 0.6, 8.6), layout="constrained")
-    rows = figure.subfigures(3, 1, height_ratios=(1, 1, 0.9))
+    rows: Any = figure.subfigures(3, 1, height_ratios=(1, 1, 0.9))
     losses, distances = rows[0].subplots(1, len(names), sharey=True), rows[1].subplots(1, len(names), sharey=True)
     maps = rows[2].subplots(1, 5 * len(names) - 2 if "steps only" in names else 5 * len(names))
     place = 0

@@ -22,7 +22,7 @@ from ...tasks import Covariance, LinearRegression
 from ...theory.depth import flow_losses, two_layer_minima
 from ..base import Data, Figure
 from ..lab import Lab
-from .minima_claims import CHOICES, CLAIMS, NAMES, ends_of, example, shares
+from .minima_claims import CHOICES, CLAIMS, NAMES, STEPS, ends_of, example, shares
 from .setup import Options, swept
 
 TITLE = "Sweep: which minimum of two layers of GD++ training finds"
@@ -36,7 +36,7 @@ SIZES = {
 POINTS = {"small": (9, 8), "medium": (11, 10), "full": (17, 13)}  # init scales and learning rates
 SEEDS = {"small": 24, "medium": 48, "full": 64}
 INITS, RATES = (0.01, 2.0), (2.5e-4, 0.16)
-STEPS, HALVED = 40_000, 6
+HALVED = 6
 
 
 def plan(options: Options) -> Plan:
@@ -74,22 +74,19 @@ def basins(options: Options) -> xr.Dataset:
     """Heights and sharpness of the minima of each size, and where the flow from each run's weights ends."""
     found, sizes = plan(options), SIZES[options.preset]
     size, _, init, _, seed = found.axes
-    heights, sharpness = np.full((2, len(sizes), 3), np.nan)
+    known = np.full((3, len(sizes), 3), np.nan)
     ends = np.full((len(sizes), len(init), len(seed)), np.nan)
     for i, (dim, context) in enumerate(sizes):
         minima = two_layer_minima(dim, context)[:3]
-        heights[i, : len(minima)], sharpness[i, : len(minima)] = zip(
-            *((m.loss, m.sharpness) for m in minima), strict=True
-        )
+        known[:, i, : len(minima)] = np.array([(m.loss, m.sharpness, m.slowest) for m in minima]).T
         starts = np.concatenate(
             [starting_weights(found.recipe((i, 0, j, 0, 0)), seed.coords) for j in range(len(init))]
         )
         ends[i] = flow_losses(dim, context, starts).reshape(len(init), -1)
     coords = {"size": list(size.coords), "init": list(init.coords), "seed": list(seed.coords)}
-    variables = {
-        "height": (("size", "minimum"), heights), "sharpness": (("size", "minimum"), sharpness),
-        "flow": (("size", "init", "seed"), ends),
-    }  # fmt: skip
+    names = ("height", "sharpness", "slowest")
+    variables = {name: (("size", "minimum"), table) for name, table in zip(names, known, strict=True)}
+    variables["flow"] = (("size", "init", "seed"), ends)
     return xr.Dataset(variables, {**coords, "minimum": [1, 2, 3]})
 
 
@@ -107,7 +104,7 @@ def collect(options: Options):
     def from_lab(lab: Lab) -> Data:
         found = plan(options)
         data = swept(lab, found, options)
-        theory = lab.dataset("minima-basins", {"sweep": found.hash}, lambda: basins(options))
+        theory = lab.dataset("minima-basins", {"sweep": found.hash, "steps": STEPS}, lambda: basins(options))
         return {"loss": data["final_loss"].astype(float), "basins": theory}
 
     return from_lab

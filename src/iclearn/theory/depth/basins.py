@@ -24,11 +24,13 @@ class Minimum(NamedTuple):
         loss: its height.
         weights: (4) a_1, a_2, b_1 = γ_1/a_1 and b_2, which does not matter (0 here).
         sharpness: largest eigenvalue of the Hessian in these weights: gradient descent stays only below 2/sharpness.
+        slowest: the least eigenvalue but for that of b_2: near the minimum the loss falls as exp(−2 · slowest · time).
     """
 
     loss: float
     weights: np.ndarray
     sharpness: float
+    slowest: float
 
 
 def _loss(dim: int, context_len: int):
@@ -61,7 +63,8 @@ def two_layer_minima(dim: int, context_len: int, restarts: int = 60) -> tuple[Mi
 
     def of(best: Best) -> Minimum:
         weights = np.array([*best.steps, best.curvature[0] / best.steps[0], 0.0])
-        return Minimum(best.loss, weights, float(np.linalg.eigvalsh(np.asarray(bend(jnp.asarray(weights))))[-1]))
+        values = np.linalg.eigvalsh(np.asarray(bend(jnp.asarray(weights)))[:3, :3])
+        return Minimum(best.loss, weights, float(values[-1]), float(values[0]))
 
     return tuple(of(best) for best in gdpp_minima(dim, context_len, 2, restarts=restarts))
 
