@@ -101,7 +101,7 @@ def draw(data: Data):
         ax.semilogy(CONTEXTS, found.median("seed"), "s--", color="C4", label=f"transformer, {FRESH} fresh spectra")
         ax.set(xlabel="context length $N$", title=f"{title} over spectra")
         ax.set_xticks(list(CONTEXTS))
-    left.set(ylabel="loss, three layers", ylim=(1e-5, 30))
+    left.set(ylabel="loss, three layers", ylim=(1e-4, 30))
     left.text(0.02, 0.02, "lines: population losses; means of the transformer\nbeyond the frame are single spectra", transform=left.transAxes, fontsize=8, color="0.35")  # fmt: skip
     right.legend(fontsize=8, loc="lower left")
     return figure

@@ -120,7 +120,7 @@ def fresh_losses(trace: Trace, count: int = FRESH, seed: int = 1_000_003) -> np.
 
     A run that was stopped by the loss of one batch is judged by the last weights that were kept.
     """
-    engine: Any = prepare(trace.recipe).engine
+    engine: Any = prepare(trace.recipe.replace(init=Init(0.0))).engine
     second = draw_second_moments(jax.random.key(seed), engine.factor, engine.context_len, count)
     cov = engine.factor @ engine.factor.T
 

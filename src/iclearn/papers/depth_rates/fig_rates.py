@@ -99,7 +99,7 @@ def draw(data: Data):
         right.annotate(f"L = {n}: k = {k:.1f}", (k, loss), xytext=(6, 4), textcoords="offset points", fontsize=9)
     inside = newton_steps(found, found["within"].values)
     right.semilogy(inside, found["within"], "x", color="C3", label="after each layer of one model (L = 3)")
-    right.set(xlabel="Newton steps $k$", title="what a layer is worth in Newton steps")
+    right.set(xlim=(-0.5, 13), xlabel="Newton steps $k$", title="what a layer is worth in Newton steps")
     right.legend(fontsize=8, loc="lower left")
     return figure
 

@@ -8,7 +8,7 @@ import xarray as xr
 from ..base import Choice, Claim, Counterexample, Data, Outcome
 from ..judging import judge_each, judge_groups
 
-NAMES = ("minimum 1, the best", "minimum 2", "minimum 3", "elsewhere, or not there yet", "diverged")
+NAMES = ("minimum 1, the best", "minimum 2", "minimum 3", "elsewhere, cycling, or not there yet", "diverged")
 TOLERANCE = 0.05
 SMALL, LARGEST_FOLLOWED = 0.1, 0.3
 STEPS = 40_000

@@ -27,7 +27,7 @@ from .setup import Options, swept
 
 TITLE = "Sweep: which minimum of two layers of GD++ training finds"
 CITATION = "Model: Ahn et al. 2023 (arXiv 2306.00297); minima, basins and sharpness: iclearn's own."
-COLORS = ("#0072B2", "#E69F00", "#D55E00", "#999999", "#FFFFFF")
+COLORS = ("#0072B2", "#E69F00", "#CC4C9A", "#999999", "#FFFFFF")
 SIZES = {
     "small": ((2, 8), (5, 20), (5, 40)),
     "medium": ((2, 8), (5, 10), (5, 20), (5, 40)),
