@@ -16,7 +16,7 @@ def test_minima_are_flat_points_with_the_sharpness_of_finite_differences():
     assert [m.loss for m in minima] == pytest.approx(HEIGHTS, abs=1e-8)
 
     def loss(p):
-        return depth.gdpp_loss(5, 20, p[:2], (p[0] * p[2],))
+        return depth.gdpp_loss(5, 20, p[:2].tolist(), (float(p[0] * p[2]),))
 
     for minimum in minima:
         p, h = minimum.weights[:3], 1e-4

@@ -36,7 +36,7 @@ SIZES = {
 POINTS = {"small": (9, 8), "medium": (11, 10), "full": (17, 13)}  # init scales and learning rates
 SEEDS = {"small": 24, "medium": 48, "full": 64}
 INITS, RATES = (0.01, 2.0), (2.5e-4, 0.16)
-HALVED = 6
+HALVED, LAST, STILL = 6, 4, 0.01  # a run is at rest whose loss at the last 4 of 41 samples is the same to 1 %
 
 
 def plan(options: Options) -> Plan:
@@ -65,7 +65,7 @@ def plan(options: Options) -> Plan:
         "init": {"field": "init.scale", "values": {"logspace": [*INITS, inits]}},
         "lr": {"field": "optimizer.lr", "values": {"logspace": [*RATES, rates]}},
     }
-    kept = {"samples": 40}
+    kept = {"samples": 40, "curve": True}
     seeds = SEEDS[options.preset]
     return make_plan(base, axes, seeds, reduce=kept, name="minima", chunk=options.chunk, path=options.path)
 
@@ -105,7 +105,8 @@ def collect(options: Options):
         found = plan(options)
         data = swept(lab, found, options)
         theory = lab.dataset("minima-basins", {"sweep": found.hash, "steps": STEPS}, lambda: basins(options))
-        return {"loss": data["final_loss"].astype(float), "basins": theory}
+        loss, last = data["final_loss"].astype(float), data["curve"].isel(sample=slice(-LAST, None)).astype(float)
+        return {"loss": loss, "rest": (abs(last / loss - 1) <= STILL).all("sample"), "basins": theory}
 
     return from_lab
 
@@ -160,7 +161,7 @@ def figure(options: Options) -> Figure:
         setup=f"""task: x ~ N(0, I), w ~ N(0, I), infinitely many prompts; sizes {", ".join(f"d={d} N={n}" for d, n in SIZES[options.preset])}
 model: two layers of GD++, scalar weights a_1, a_2, b_1, b_2 from N(0, init²); exact population loss by quadrature
 gd: constant learning rate; adam: β = .9, .9, halved every {STEPS // HALVED} of {STEPS} steps
-kept: the final loss; a run is at the minimum whose height is within 5 %; basins: gradient flow from the same weights (Kvaerno's method)""",
+kept: the final loss; a run at rest (the loss of the last tenth of the steps constant to 1 %) is at the minimum whose height is within 5 %; basins: gradient flow from the same weights (Kvaerno's method)""",
         cost={"small": "4 minutes on 2 cores", "medium": "20 minutes on 2 cores", "full": "minutes on an H200"}[options.preset],
         example=example,
         choices=CHOICES,
