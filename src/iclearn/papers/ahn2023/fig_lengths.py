@@ -172,7 +172,7 @@ FIGURE = Figure(
     setup=f"""d = {DIM}, three layers, N = 2, 4, …, 20; lines: population losses, exact; best GD++ of {RESTARTS} random starts
 fast: transformers on white inputs, 2000 steps of 200 spectra (N = 2: 2500 of 400); public: rotated inputs, 8000 steps of 40,000 spectra, Adam (.99, .99) .01 (.001 for N < 5), halved every 2000, each matrix clipped to .001
 judged on {FRESH} fresh spectra by medians, the means shown beside them""",
-    cost="4 minutes on 2 cores; preset public for a GPU",
+    cost="5 minutes on 2 cores; preset public for a GPU",
     choices=(
         WHITENED, SHORT, STOPPED,
         Choice(

@@ -171,7 +171,7 @@ SHORT = Choice(
     "steps, batch and learning rate of the short trainings (preset fast)",
     "white inputs, three layers: 3000 steps of 500 spectra at .02, 2000 of 200 at .03 (β = .9, .9), also clipped to .001; 2000 of 500 at .02 and .005 (β = .99, .99, clipped to .001); four layers at .01 and .03; N = 2 … 10 at .003 to .02",
     "a first whole run at .03 (N < 20: .02, N < 10: .01): five of six seeds at .00137 with distances up to .03, the sixth thrown out by one batch (fresh mean 4.6), so white_distance, white_loss and beats_descent were inconclusive; at N = 8 medians 3.2 times those of the best GD++ (near_gdpp contradicted), "
-    "at N = 4 four of six and at N = 10 one of six stopped by one batch (NaN). β = .99, .99: distances .3 to .6. Four layers: thrown about by single spectra. N = 2 at .01: stopped",
+    "at N = 4 four of six and at N = 10 one of six stopped by one batch (NaN). β = .99, .99: distances .3 to .6. Four layers: thrown about by single spectra. N = 2 at .01: stopped. A second whole run at .02: again one seed of six, another one, thrown out by a batch, the others at .00135 to .00139",
     "2000 steps of 200 spectra, β = .9, .9, lr .02 (N = 4: .01; N = 2: .003, 2500 steps of 400); four layers only with the public preset",
 )
 STOPPED = Choice(
