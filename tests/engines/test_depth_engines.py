@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import iclearn as icl
+from iclearn.core.prompt import full_prompt
 from iclearn.engines import prepare
 from iclearn.engines.integrated import draw_second_moments
 from iclearn.models import GramPrompt
@@ -131,6 +132,43 @@ def test_moments_are_the_samples_where_they_fit(dim, layers):
     np.testing.assert_allclose(slope.a, other.a, rtol=1e-8, atol=1e-10 * np.abs(other.a).max())
 
 
+FITS = [("sparse", 2, 2, 2), ("full", 2, 2, 1)]
+FITS_TOO = [
+    ("sparse", 1, 4, 1), ("sparse", 1, 3, 2), ("sparse", 2, 3, 1), ("sparse", 3, 2, 1), ("sparse", 4, 2, 1),
+    ("full", 1, 2, 2), ("full", 1, 3, 1),
+    ("full", 3, 2, 1), ("full", 10, 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("blocks", "dim", "layers", "heads"), [*FITS, *(pytest.param(*case, marks=pytest.mark.slow) for case in FITS_TOO)]
+)
+def test_moments_of_curved_and_full_layers_are_the_samples_where_they_fit(blocks, dim, layers, heads):
+    model = icl.LinearTransformer(layers=layers, num_heads=heads, blocks=blocks)
+    weights = random_weights(model, dim, 0.3)
+    given = {"dim": dim, "context_len": 6, "num_prompts": 12, "noise": 0.2, "weights": weights}
+    moments, samples = setup_of(model, "moments", **given), setup_of(model, "samples", **given)
+    assert setup_of(model, **given).engine_name == "samples", "which is cheaper"
+    count = {"sparse": sparse_features, "full": full_features}[blocks](dim, layers)
+    assert moments.engine.train.second.shape[0] == count <= 6000
+    both = eqx.filter_jit(lambda setup: eqx.filter_value_and_grad(setup.engine.loss)(setup.model, KEY))
+    (exact, slope), (drawn, other) = both(moments), both(samples)
+    np.testing.assert_allclose(exact, drawn, rtol=1e-10)
+    for one, two in zip(jax.tree.leaves(slope), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-8, atol=1e-10 * np.abs(two).max())
+
+
+def test_coefficients_predict_what_the_layers_predict():
+    """Tied and looped too: one set of weights, more loops."""
+    prompt = full_prompt(*(jnp.asarray(v) for v in np.split(np.random.default_rng(3).normal(size=(4, 3)), [2], 1)),
+                         jnp.asarray([0.3, -1.2]))  # fmt: skip
+    for blocks in ("sparse", "full"):
+        spec = icl.LinearTransformer(layers=1, blocks=blocks, tied=True, normalize="none")
+        model = spec.rebuild(2, random_weights(spec, 2, 0.3)).looped(2)
+        read = eqx.filter_jit(lambda own, p: own.feature_map(p) @ own.coefficients())(model, prompt)
+        np.testing.assert_allclose(read, model.predict(prompt), rtol=1e-12)
+
+
 def test_the_number_of_features_is_the_table():
     assert [gd_features(d, 2) for d in (2, 3, 4, 5, 10)] == [16, 63, 176, 400, 5600]
     assert [gd_features(d, 3) for d in (2, 3, 4, 5, 10)] == [40, 252, 1056, 3400, 159600]
@@ -143,6 +181,8 @@ def test_what_does_not_fit_is_refused_with_its_features():
         setup_of(icl.LinearTransformer(layers=3, blocks="gd"), "moments", dim=10, num_prompts=50)
     with pytest.raises(icl.IclearnError, match="blocks sparse with 2 layers at dim 5 read 20400 features"):
         setup_of(icl.LinearTransformer(layers=2), "moments", num_prompts=50)
+    with pytest.raises(icl.IclearnError, match=r"blocks diag .* are not built: use engine samples"):
+        setup_of(icl.LinearTransformer(layers=1, blocks="diag"), "moments", dim=2, num_prompts=50)
     with pytest.raises(icl.IclearnError, match="read 9168940 features"):
         setup_of(icl.LinearTransformer(layers=2, blocks="full"), "moments", dim=10, num_prompts=50)
 

@@ -9,7 +9,16 @@ import pytest
 import xarray as xr
 
 from iclearn.engines.reductions import crossings, sample_steps
-from iclearn.papers.phase_diagrams import Options, examples, figure_of, paper_of, plan_of, prior_gap
+from iclearn.papers.phase_diagrams import (
+    Options,
+    examples,
+    figure_of,
+    minima_claims,
+    minima_phases,
+    paper_of,
+    plan_of,
+    prior_gap,
+)
 from iclearn.papers.phase_diagrams import plateau_claims as claims
 from iclearn.papers.phase_diagrams import plateau_phases as plateaus
 from iclearn.papers.phase_diagrams import plateau_stays as read
@@ -123,10 +132,28 @@ def test_runs_that_did_not_finish_are_left_out():
     assert (found.isel(decay=1) == 1).all()
 
 
-@pytest.mark.parametrize("name", ["plateaus", "prior-gap"])
+def test_runs_that_follow_the_flow_reproduce_every_claim_on_the_minima():
+    data = minima_claims.example()
+    assert set(verdicts("minima", data).values()) == {"reproduced"}
+    ends, flow = minima_claims.ends_of(data)
+    assert ends.sel(rule="gd").isel(lr=0).values.tolist() == flow.values.tolist()
+    assert (ends.sel(rule="gd").isel(lr=-1) == 4).all(), "beyond every edge"
+    plt.close(minima_phases.draw(data))
+    beyond = {**data, "loss": data["loss"].where(data["loss"]["lr"] != 0.002, data["basins"]["height"].sel(minimum=3))}
+    assert verdicts("minima", beyond)["stability"] == "contradicted", "the third minimum at twice its edge"
+
+
+def test_flows_start_from_the_weights_of_the_runs():
+    recipe = plan_of("minima", Options()).recipe((1, 0, 2, 3, 5))
+    drawn = recipe.model.initial(recipe.task, recipe.init, recipe.seed, "float64").weights()
+    found = minima_phases.starting_weights(recipe, [4, 5])
+    np.testing.assert_array_equal(found[1], np.concatenate([drawn["a"][:, 0], drawn["b"][:, 0]]))
+
+
+@pytest.mark.parametrize("name", ["plateaus", "prior-gap", "minima"])
 def test_the_full_sweeps_are_as_large_as_they_say(name):
     options = Options("full", chunk=1 << 17)
     plan, paper = plan_of(name, options), paper_of(name, options)
     assert f"({plan.num_runs} runs)" in paper.figures[0].title
-    if name == "plateaus":
+    if name != "prior-gap":
         assert 10**5 <= plan.num_runs <= 10**6

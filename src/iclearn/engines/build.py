@@ -106,7 +106,7 @@ def _cheapest(recipe: Recipe, task: AbstractTask, model: AbstractModel, features
         return "population"
     if features is None:
         return "samples"
-    return "moments" if features.size <= MAX_FEATURES else "samples"
+    return "moments" if features.by_default and features.size <= MAX_FEATURES else "samples"
 
 
 def _build(

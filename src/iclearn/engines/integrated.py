@@ -55,6 +55,11 @@ class IntegratedEngine(AbstractEngine[AbstractModel]):
     def minimum(self) -> None:
         return None
 
+    @property
+    def seedless(self) -> bool:
+        """Whether the loss is the same for every seed, as it is where there is no direction to draw."""
+        return not any(getattr(loss, "of_seed", True) for loss in (self.train, *self.tests))
+
 
 def exact_loss_engine(task: AbstractTask, model: AbstractModel, seed: int, dtype: Any) -> IntegratedEngine:
     """The engine of a model that knows its population loss.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -84,6 +84,8 @@ class SpectralLoss(eqx.Module):
     nodes: Float[Array, " node"]
     weights: Float[Array, " node"]
     noise: Float[Array, " node"]
+
+    of_seed: ClassVar[bool] = False  # inputs and task vectors are isotropic: nothing is drawn
 
     def __call__(self, model: StepModel) -> Float[Array, ""]:
         steps, curvature = model.step_sizes()

@@ -63,6 +63,11 @@ class AbstractFeatureMap(ABC):
     def size(self) -> int:
         """How many features there are."""
 
+    @property
+    def by_default(self) -> bool:
+        """Whether training on a set of prompts takes the moments of these features unless another engine is named."""
+        return True
+
     @abstractmethod
     def __call__(self, prompt: Prompt) -> Float[Array, " feature"]:
         """The features of one prompt.

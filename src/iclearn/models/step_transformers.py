@@ -7,6 +7,7 @@ models have a population loss in closed form (`exact_losses`).
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,10 @@ from jaxtyping import Array, Float
 from ..core.errors import MissingClosedForm
 from ..core.task import AbstractTask
 from .base import AbstractFeatureModel
-from .chain_features import ChainFeatures
+from .chain_features import ChainFeatures, CurvedFeatures, sparse_features
 from .exact_losses import DEEPEST, DEEPEST_MATRICES, ELSE, law_of, spectral_loss, words_loss
-from .features import Normalize
+from .features import MAX_FEATURES, Normalize
+from .matrix_polynomials import constant, symmetric_matrix
 from .transformer_forms import AbstractLinearTransformer, Layer
 
 
@@ -145,7 +147,7 @@ class DescentTransformer(AbstractStepTransformer, AbstractFeatureModel):
         return self.feature_map.fold(self.step_matrices())
 
 
-class SparseTransformer(AbstractStepTransformer):
+class SparseTransformer(AbstractStepTransformer, AbstractFeatureModel):
     """Blocks ``sparse``: V = diag(B_l, 1), K = −diag(A_l, 0), a step and a change of the inputs (GD++) in each layer.
 
     With A_l = η_l I and B_l = b_l I this is GD++: x ← (I − η_l b_l S) x beside the step on the labels. B_l of the last
@@ -179,3 +181,22 @@ class SparseTransformer(AbstractStepTransformer):
     def pairs(self) -> list[tuple[Float[Array, "head dim dim"], Float[Array, "head dim dim"]]]:
         first, second = _matrices(self.a, self.dim), _matrices(self.b, self.dim)
         return [(first[i % len(first)], second[i % len(first)]) for i in range(self.depth)]
+
+    @property
+    def feature_map(self) -> CurvedFeatures | None:
+        if sparse_features(self.dim, self.depth) > MAX_FEATURES:
+            return None
+        return CurvedFeatures(self.dim, 1, self.normalize, (3**self.depth - 1) // 2)
+
+    def coefficients(self) -> Float[Array, "feature output"]:
+        features, second = self.feature_map, symmetric_matrix(self.dim, self.a.dtype)
+        assert features is not None
+        turn, pairs = constant(jnp.eye(self.dim, dtype=self.a.dtype), second.variables), self.pairs()
+        gain = constant(pairs[0][0].sum(0).T, second.variables)
+        for before, after in itertools.pairwise(pairs):  # as `conditional_loss`, with polynomials of S
+            seen = turn @ second @ turn.T
+            changes = [seen.between(b, a) for a, b in zip(*before, strict=True)]
+            turn = turn - sum(changes[1:], changes[0]) @ turn
+            step = turn.T @ constant(after[0].sum(0).T, second.variables) @ turn
+            gain = gain + step - step @ (second @ gain)
+        return features.unfold(gain)

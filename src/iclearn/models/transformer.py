@@ -95,7 +95,7 @@ class LinearTransformer(AbstractModelSpec, kind="linear_transformer"):
         count = {"gd": gd_features, "sparse": sparse_features}.get(self.blocks, full_features)(task.dim, self.layers)
         reads = f"blocks {self.blocks} with {self.layers} layers at dim {task.dim} read {count} features"
         other = "use engine samples, whose cost does not depend on the context either"
-        require(self.blocks == "gd", f"{reads}, which are not built (those of gd are): {other}")
+        require(self.blocks != "diag", f"{reads} of which few are used, and these are not built: {other}")
         require(count <= MAX_FEATURES, f"{reads}, more than {MAX_FEATURES}: {other}")
 
     def initial(self, task: AbstractTask, init: Init, seed: int | Array, dtype: Any) -> AbstractLinearTransformer:

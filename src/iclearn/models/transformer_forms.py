@@ -23,7 +23,10 @@ from jaxtyping import Array, Float
 
 from ..core.model import AbstractModel
 from ..core.prompt import Prompt
-from .features import Normalize, attention_scale
+from .base import AbstractFeatureModel
+from .chain_features import GramMonomials, full_features
+from .features import MAX_FEATURES, Normalize, attention_scale
+from .matrix_polynomials import constant, symmetric_matrix
 
 FormT = TypeVar("FormT", bound="AbstractLinearTransformer")
 
@@ -178,7 +181,7 @@ def _apply(
     return middle + _attend(gram, earlier, layer, middle)
 
 
-class FullTransformer(AbstractLinearTransformer):
+class FullTransformer(AbstractLinearTransformer, AbstractFeatureModel):
     """Blocks ``full``: V_h = (W_v W_o)ᵀ, K_h = W_k W_qᵀ with row vectors h·W, as in oswald2023's code.
 
     Args:
@@ -206,6 +209,27 @@ class FullTransformer(AbstractLinearTransformer):
         value = jnp.einsum("lhik,lhkj->lhji", self.value, self.output)
         key = jnp.einsum("lhik,lhjk->lhij", self.key, self.query)
         return [Layer(v, k) for v, k in zip(value, key, strict=True)]
+
+    @property
+    def feature_map(self) -> GramMonomials | None:
+        dim = self.query.shape[2] - 1
+        if full_features(dim, self.depth) > MAX_FEATURES:
+            return None
+        return GramMonomials(dim, 1, self.normalize, (3**self.depth - 1) // 2)
+
+    def coefficients(self) -> Float[Array, "feature output"]:
+        features, gram = self.feature_map, symmetric_matrix(self.query.shape[2], self.query.dtype)
+        assert features is not None
+        eye = constant(jnp.eye(self.query.shape[2], dtype=self.query.dtype), gram.variables)
+        whole, sets = eye, self.layer_maps()
+        for index in range(self.depth):  # as `readouts`, with polynomials of G
+            layer = sets[index % len(sets)]
+            changes = [gram.between(v, k) for v, k in zip(layer.value, layer.key, strict=True)]
+            turn = eye + sum(changes[1:], changes[0])
+            whole = turn @ whole
+            if index + 1 < self.depth:
+                gram = turn @ gram @ turn.T
+        return features.unfold(whole)
 
 
 class DiagonalTransformer(AbstractLinearTransformer):

@@ -128,7 +128,7 @@ class Lab:
         """The traces of these recipes, in order: stored ones reused, the others simulated side by side."""
         begin = time.perf_counter()
         done = itertools.count(1)
-        sampled = [recipe for recipe in recipes if recipe.engine == "samples"]
+        sampled = [recipe for recipe in recipes if recipe.engine in ("samples", "gram")]
         together: set[str] = set()
         if len(sampled) > 1 and not self.offline and on_accelerator():  # a CPU has no room for that
             together = self.train_group(sampled)

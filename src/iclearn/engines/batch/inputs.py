@@ -20,6 +20,7 @@ from ...core.recipe import Recipe
 from ...models.base import AbstractFeatureModel
 from ..base import AbstractEngine
 from ..build import EXACT, Setup, exact_engine, prepare
+from ..integrated import IntegratedEngine
 from ..loop import initial_state
 from ..optimizers import Hyper
 from ..quadratic import QuadraticEngine
@@ -128,15 +129,18 @@ def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:
     Returns:
         True where the engine is exact and all fields can be traced.
     """
-    if setup.engine_name not in EXACT or not isinstance(setup.engine, QuadraticEngine):
-        return False
     if recipe.init.scheme == "given" or recipe.task.needs_dataset:
+        return False
+    traceable = {name.replace(".", "__") for name in recipe.traceable_fields()}
+    if isinstance(setup.engine, IntegratedEngine):  # one loss for all runs
+        of_task = any(name.startswith("task__") for name in names)
+        return setup.engine.seedless and not of_task and traceable.issuperset(names)
+    if setup.engine_name not in EXACT or not isinstance(setup.engine, QuadraticEngine):
         return False
     breaking = {f"task__{name}" for name in recipe.task.symmetry_breaking_fields()}
     full = isinstance(setup.model, AbstractFeatureModel) and bool(setup.model.zero_blocks())
     if setup.engine_name == "population" and full and breaking & set(names):
         return False  # each run must be checked: full attention may leave the reduced model
-    traceable = {name.replace(".", "__") for name in recipe.traceable_fields()}
     return traceable.issuperset(names)
 
 
@@ -155,14 +159,19 @@ def traced_runs(
     """
     types = {"seed": jnp.int64}
     arrays = {name: jnp.asarray(values, types.get(name, jnp.float64)) for name, values in varying.items()}
-    return _traced_runs(recipe, setup.engine_name, arrays)
+    shared = setup.engine if isinstance(setup.engine, IntegratedEngine) else None
+    return _traced_runs(recipe, setup.engine_name, arrays, shared)
 
 
 @eqx.filter_jit
-def _traced_runs(recipe: Recipe, engine_name: str, varying: dict[str, Array]) -> tuple[RunInputs, Float[Array, " run"]]:
+def _traced_runs(
+    recipe: Recipe, engine_name: str, varying: dict[str, Array], shared: AbstractEngine | None
+) -> tuple[RunInputs, Float[Array, " run"]]:
     def build(values: dict[str, Array]) -> tuple[RunInputs, Array]:
         own = recipe.unchecked(**values)
         model = own.model.initial(own.task, own.init, own.seed, jnp.dtype(own.dtype))
+        if shared is not None:
+            return run_inputs(own, model, shared), jnp.asarray(jnp.nan, jnp.float64)
         assert isinstance(model, AbstractFeatureModel)
         engine = exact_engine(engine_name, own.task, model, own.seed, own.dtype)
         least = engine.minimum()

@@ -1,16 +1,16 @@
-"""Two sweeps that come with the package, each a figure with claims: `iclearn sweep plateaus`, `iclearn sweep prior-gap`.
+"""Sweeps that come with the package, each a figure with claims: `iclearn sweep plateaus`, `prior-gap`, `minima`.
 
-They are no paper's figures: they ask where in a whole plane what two papers say of single points holds.
+They are no paper's figures: they ask where in a whole plane what papers say of single points holds.
 """
 
 from __future__ import annotations
 
 from ...sweeps.plan import Plan
 from ..base import Figure, Paper
-from . import plateau_phases, prior_gap
+from . import minima_phases, plateau_phases, prior_gap
 from .setup import Options
 
-SWEEPS = {"plateaus": plateau_phases, "prior-gap": prior_gap}
+SWEEPS = {"plateaus": plateau_phases, "prior-gap": prior_gap, "minima": minima_phases}
 
 __all__ = ["SWEEPS", "Options", "figure_of", "paper_of", "plan_of"]
 
