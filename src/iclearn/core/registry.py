@@ -102,7 +102,9 @@ SPECS = Registry("kind", "iclearn.specs", _SPECS)
 # The kinds that `task:` and `model:` mean where a table does not say its kind.
 USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 
-_PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm", "ahn2023")
+_PAPERS = (
+    "zhang2025", "xie2025", "li2024", "xie2025-llm", "ahn2023", "looped", "vladymyrov2024", "fu2024",
+)  # fmt: skip
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
 _THEORIES = ("zhang2025", "xie2025")

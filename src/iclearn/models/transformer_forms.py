@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -25,6 +27,7 @@ from ..core.prompt import Prompt
 from .features import Normalize, attention_scale
 
 FormT = TypeVar("FormT", bound="AbstractLinearTransformer")
+LayerChange = Callable[[Float[Array, "entry entry"]], Float[Array, "entry entry"]]
 
 
 class Layer(NamedTuple):
@@ -66,6 +69,14 @@ class AbstractLinearTransformer(AbstractModel):
     def layer_maps(self) -> list[Layer]:
         """The maps of every set of weights."""
 
+    def layer_changes(self) -> list[LayerChange]:
+        """For every set of weights the map from G to T − I = Σ_h V_h G K_h."""
+
+        def change(layer: Layer, gram: Float[Array, "entry entry"]) -> Float[Array, "entry entry"]:
+            return jnp.einsum("hij,jk,hkl->il", layer.value, gram, layer.key)
+
+        return [partial(change, layer) for layer in self.layer_maps()]
+
     def looped(self: FormT, depth: int) -> FormT:
         """The same weights applied for another number of layers.
 
@@ -103,11 +114,10 @@ class AbstractLinearTransformer(AbstractModel):
             (depth) the predictions; the last one is `predict`'s.
         """
         read = prompt if isinstance(prompt, GramPrompt) else self.summarize(prompt)
-        sets, gram, query = self.layer_maps(), read.gram, jnp.append(read.query, 0.0).astype(read.query.dtype)
+        changes, gram, query = self.layer_changes(), read.gram, jnp.append(read.query, 0.0).astype(read.query.dtype)
         answers = []
         for index in range(self.depth):
-            layer = sets[index % len(sets)]
-            change = jnp.einsum("hij,jk,hkl->il", layer.value, gram, layer.key)
+            change = changes[index % len(changes)](gram)
             query = query + change @ query
             answers.append(-query[-1])
             if index + 1 < self.depth:
@@ -192,3 +202,13 @@ class DiagonalTransformer(AbstractLinearTransformer):
             Layer(value, jnp.stack([xx * inputs + xy * label, yx * inputs + yy * label]))
             for xx, xy, yx, yy in self.omega
         ]
+
+    def layer_changes(self) -> list[LayerChange]:
+        """As of any linear transformer; here every entry of G is multiplied by the ω of its block."""
+        rows = jnp.arange(self.dim + 1) == self.dim
+
+        def change(four: Float[Array, " four"], gram: Float[Array, "entry entry"]) -> Float[Array, "entry entry"]:
+            xx, xy, yx, yy = four
+            return jnp.where(rows[:, None], jnp.where(rows, yy, yx), jnp.where(rows, xy, xx)) * gram
+
+        return [partial(change, four) for four in self.omega]

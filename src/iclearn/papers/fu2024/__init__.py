@@ -1,0 +1,1 @@
+from ..looped import PAPER as PAPER
