@@ -127,5 +127,8 @@ LAYOUTS = Registry(
 
 PROBES = Registry("probe", "iclearn.probes", {})
 
-_PREDICTORS = ("LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent")
+_PREDICTORS = (
+    "LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent", "StepFilter",
+    "NewtonFilter", "RidgeFilter",
+)  # fmt: skip
 PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})

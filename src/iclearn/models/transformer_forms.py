@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -125,6 +126,32 @@ class AbstractLinearTransformer(AbstractModel):
                 gram = gram + gram @ change.T
         return jnp.stack(answers)
 
+    def predict_prefixes(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"], *, causal: bool = False
+    ) -> Float[Array, "tokens output"]:
+        """The answers to every prefix of a sequence in one pass, from the Grams of all prefixes.
+
+        Args:
+            x: (tokens, dim) the inputs of all tokens.
+            y: (tokens, 1) their labels as shown; the last one is not read.
+            causal: whether context tokens are sources only for themselves and later ones, in every layer, as in a
+                transformer with a causal mask. Else each prefix is a prompt of its own, whose tokens all attend to
+                each other, as `predict` has it. With one layer these are the same.
+
+        Returns:
+            (tokens, 1) the prediction for each token from those before it; the first is from none.
+        """
+        tokens = jnp.concatenate([x, y], -1)
+        if not causal:
+            grams = _grams_before(tokens, self.normalize)[:-1]
+            return jax.vmap(lambda gram, query: self.predict(GramPrompt(gram, query)))(grams, x)
+        query, changes = tokens.at[:, -1].set(0.0), self.layer_changes()
+        for index in range(self.depth):
+            change = jax.vmap(changes[index % len(changes)])(_grams_before(tokens, self.normalize))
+            query = query + jnp.einsum("tij,tj->ti", change[:-1], query)
+            tokens = tokens + jnp.einsum("tij,tj->ti", change[1:], tokens)
+        return -query[:, -1:]
+
     def predict_tokens(self, prompt: Prompt) -> Float[Array, " output"]:
         """As `predict`, token by token with the whole attention map: slow, and the check of the Gram form.
 
@@ -142,6 +169,16 @@ class AbstractLinearTransformer(AbstractModel):
             scores = jnp.einsum("mi,hij,nj->hnm", tokens, layer.key, tokens) * source
             tokens = tokens + scale * jnp.einsum("hnm,hij,mj->ni", scores, layer.value, tokens)
         return -tokens[-1, -1:]
+
+
+def _grams_before(
+    tokens: Float[Array, "tokens entry"], normalize: Normalize
+) -> Float[Array, "tokens_and_end entry entry"]:
+    """G over the tokens before each one, with its factor; the last one is over all tokens."""
+    sums = jnp.cumsum(jnp.einsum("ti,tj->tij", tokens, tokens), 0)
+    grams = jnp.concatenate([jnp.zeros_like(sums[:1]), sums])
+    counts = jnp.maximum(jnp.arange(len(grams)), 1).astype(tokens.dtype)
+    return grams / counts[:, None, None] if normalize == "context" else grams
 
 
 class FullTransformer(AbstractLinearTransformer):

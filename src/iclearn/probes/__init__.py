@@ -13,22 +13,25 @@ from .conserved import (
 )  # fmt: skip
 from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
-from .interventions import graft, head_ablation
+from .interventions import clamp, graft, head_ablation
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .predictors_match import NearestPredictor, nearest_predictor
+from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
 from .similarity import (
     Similarity, beta_moment, compare, model_matrix, population_distance, population_sensitivity,
 )  # fmt: skip
+from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
 
 __all__ = [
     "Drop", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay", "NearestPredictor", "Plateau",
-    "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare", "conserved", "contributions",
-    "curvature", "drift", "drop_times", "effective_matrices", "effective_rank", "escape_time", "find_plateaus",
-    "fit_log_law", "fit_power_law", "graft", "growth_times", "head_ablation", "head_alignment", "key_query_conserved",
-    "learned_strengths", "match_plateaus", "merged_conserved", "model_matrix", "nearest_predictor",
-    "network_conserved", "population_distance", "population_sensitivity", "value_key_conserved",
+    "ReadOut", "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads", "beta_moment", "clamp",
+    "compare", "conserved", "contributions", "curvature", "drift", "drop_times", "effective_matrices",
+    "effective_rank", "escape_time", "find_plateaus", "fit_log_law", "fit_power_law", "graft", "growth_times",
+    "head_ablation", "head_alignment", "key_query_conserved", "learned_strengths", "match_filters", "match_plateaus",
+    "match_steps", "merged_conserved", "model_matrix", "nearest_predictor", "network_conserved", "population_distance",
+    "population_sensitivity", "prefix_errors", "read_out", "read_sites", "value_key_conserved",
 ]  # fmt: skip
 
 
