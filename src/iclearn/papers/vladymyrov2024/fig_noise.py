@@ -21,6 +21,7 @@ from .setup import (
     MAIN,
     PRESETS,
     Cell,
+    Measured,
     Options,
     differences,
     mean_square,
@@ -29,7 +30,14 @@ from .setup import (
 )
 
 SEEDS = 6  # of the example
-RESTARTS, EXAMPLE_RESTARTS = 40, 4
+RESTARTS = 40
+FOUND = (  # the lowest losses of GD++ seen, by law and layers, for the example
+    (3.6170213, 0.7642002, 0.3622809, 0.3420299),
+    (4.1176471, 2.1873525, 2.0819727, 2.0805348),
+    (4.9152543, 3.8678393, 3.8443955, 3.8442932),
+    (4.4444445, 2.9436195, 2.8894677, 2.8890109),
+    (5.3125000, 4.5419825, 4.5306008, 4.5305702),
+)  # fmt: skip
 ERRORS = 4.0  # standard errors by which a loss is below another
 STYLES = {"diag": ("o", "C2", "diag, trained"), "full": ("D", "C3", "full, trained")}
 
@@ -45,14 +53,14 @@ def collect(lab: Lab) -> Data:
         for law in dict.fromkeys(cell.law for cell in runs):
             here = [cell for cell in runs if cell.law == law]
             rows = differences(law, [trace for cell in here for trace in runs[cell]])
-            found |= dict(zip(here, rows.reshape(len(here), lab.num_seeds, 2), strict=True))
+            found |= dict(zip(here, np.array(rows).reshape(len(here), lab.num_seeds, 4), strict=True))
         late = {cell: np.array([sixth(trace.loss.values) for trace in group]) for cell, group in runs.items()}
         return trained_table(found, late)
 
     ids = [trace.run_id for trace in traces]
     return {
-        "exact": lab.dataset("noise-exact", {"restarts": RESTARTS, "version": 1}, partial(exact, RESTARTS)),
-        "trained": lab.dataset("noise-trained", {"runs": ids, "version": 1}, table),
+        "exact": lab.dataset("noise-exact", {"restarts": RESTARTS, "version": 1}, exact),
+        "trained": lab.dataset("noise-trained", {"runs": ids, "version": 2}, table),
     }
 
 
@@ -62,9 +70,13 @@ def sixth(loss: np.ndarray) -> tuple[float, float]:
     return float(loss[-2 * size : -size].mean()), float(loss[-size:].mean())
 
 
-def exact(restarts: int) -> xr.Dataset:
+def exact() -> xr.Dataset:
     """The losses that need no training: the best GD++ found, ridge with the mean level, ridge that knows the level."""
-    gdpp = np.array([best_gdpp(mean_square(law), restarts) for law in LAWS])
+    return exact_table(np.array([best_gdpp(mean_square(law)) for law in LAWS]))
+
+
+def exact_table(gdpp: np.ndarray) -> xr.Dataset:
+    """These losses of GD++ beside those of the two ridge regressions."""
     constant = [ridge_loss(DIM, CONTEXT, mean_square(law)) for law in LAWS]
     mixed = [task_of(law).noise_mixture() for law in LAWS]
     oracle = [sum(w * ridge_loss(DIM, CONTEXT, v) for w, v in mixture) for mixture in mixed]
@@ -72,11 +84,11 @@ def exact(restarts: int) -> xr.Dataset:
     return xr.Dataset(variables, {"law": list(LAWS), "layers": list(DEPTHS)})
 
 
-def best_gdpp(noise: float, restarts: int) -> list[float]:
+def best_gdpp(noise: float) -> list[float]:
     """The lowest minimum found at each depth: random starts, and the best of one layer less with a small step more."""
     losses, before = [], None
     for layers in DEPTHS:
-        found = list(gdpp_minima(DIM, CONTEXT, layers, restarts=restarts, noise=noise))
+        found = list(gdpp_minima(DIM, CONTEXT, layers, restarts=RESTARTS, noise=noise))
         if before is not None:
             for more in (1e-3, 0.1, 0.5):
                 start = (*before.steps, more, *before.curvature, 0.5 * before.steps[-1])
@@ -92,12 +104,12 @@ def trained_table(found: dict[Cell, np.ndarray], late: dict[Cell, np.ndarray]) -
     axes = ("cell", "seed")
     return xr.Dataset(
         {
-            "difference": (axes, rows[..., 0]), "error": (axes, rows[..., 1]),
+            **{name: (axes, rows[..., i]) for i, name in enumerate(Measured._fields)},
             "earlier": (axes, ends[..., 0]), "late": (axes, ends[..., 1]),
             "law": ("cell", [c.law for c in found]), "blocks": ("cell", [c.blocks for c in found]),
             "layers": ("cell", [c.layers for c in found]),
         },
-        {"cell": [f"{c.blocks} {c.layers} {c.law}" for c in found], "seed": np.arange(rows.shape[1])},
+        {"cell": np.array([f"{c.blocks} {c.layers} {c.law}" for c in found], dtype=object), "seed": np.arange(rows.shape[1])},
     )  # fmt: skip
 
 
@@ -107,9 +119,9 @@ def name_of(blocks: str, layers: int) -> str:
 
 def example() -> Data:
     cells = {Cell(MAIN, "diag", 2): 0.055, Cell(MAIN, "diag", 3): -0.14, Cell(MAIN, "full", 3): -0.1}
-    found = {cell: np.tile([value, 0.005], (SEEDS, 1)) for cell, value in cells.items()}
+    found = {cell: np.tile([value, 0.004, value, 0.004], (SEEDS, 1)) for cell, value in cells.items()}
     late = {cell: np.tile([2.0, 2.0], (SEEDS, 1)) for cell in cells}
-    return {"exact": exact(EXAMPLE_RESTARTS), "trained": trained_table(found, late)}
+    return {"exact": exact_table(np.array(FOUND)), "trained": trained_table(found, late)}
 
 
 def draw(data: Data):
@@ -131,7 +143,7 @@ def panel(ax: plt.Axes, data: Data, law: str) -> None:
     ax.axhline(constant - oracle, color="black", ls="--", lw=1, label=r"ridge with $\lambda = E\,\sigma^2$ (exact)")
     for blocks, (mark, color, label) in STYLES.items():
         rows = trained.isel(cell=(trained["law"].values == law) & (trained["blocks"].values == blocks))
-        values = constant + rows["difference"].values - oracle
+        values = constant + rows["typical"].values - oracle
         shift = 0.06 if blocks == "full" else -0.06
         places = np.repeat(rows["layers"].values[:, None], values.shape[1], 1) + shift
         ax.semilogy(
@@ -158,13 +170,13 @@ def oracle_below(data: Data) -> Outcome:
     gap = [
         float(exact_part["constant"].sel(law=law) - exact_part["oracle"].sel(law=law)) for law in trained["law"].values
     ]
-    above = (trained["difference"] + ERRORS * trained["error"]).values + np.array(gap)[:, None]
+    above = (trained["typical"] + ERRORS * trained["typical_error"]).values + np.array(gap)[:, None]
     return judge_each(
         [*(room > 0), *(above > 0).ravel()], {"ridge with the mean level over it": (1 + room).round(4).tolist()}
     )
 
 
-def below(data: Data, blocks: str, layers: int, limit: str) -> Outcome:
+def below(data: Data, blocks: str, layers: int, limit: str, statistic: str = "typical") -> Outcome:
     """Trained models below a loss in every seed; unfinished where they are not and training still lowered the loss."""
     part = data["trained"].sel(cell=name_of(blocks, layers))
     line = 0.0
@@ -172,10 +184,10 @@ def below(data: Data, blocks: str, layers: int, limit: str) -> Outcome:
         row = data["exact"].sel(law=MAIN)
         line = float(row["gdpp"].sel(layers=layers) - row["constant"])
     constant = float(data["exact"]["constant"].sel(law=MAIN))
-    top = (part["difference"] + ERRORS * part["error"]).values
+    top = (part[statistic] + ERRORS * part[f"{statistic}_error"]).values
     told = {
-        "losses": (constant + part["difference"].values).round(4).tolist(),
-        "standard error": float(part["error"].max()),
+        "losses": (constant + part[statistic].values).round(4).tolist(),
+        "standard error": float(part[f"{statistic}_error"].max()),
     }
     outcome = judge_seeds((top < line).tolist(), told)
     falling = float(np.median(part["earlier"] / part["late"] - 1)) > 0.01
@@ -184,13 +196,13 @@ def below(data: Data, blocks: str, layers: int, limit: str) -> Outcome:
     return outcome
 
 
-def trained_counters(blocks: str, layers: int, up: float) -> tuple[Counterexample, ...]:
+def trained_counters(blocks: str, layers: int, up: float, statistic: str = "typical") -> tuple[Counterexample, ...]:
     cell = name_of(blocks, layers)
     return (
-        counter("every seed above it", "trained/difference", plus(up), cell=cell),
-        counter("one seed above it", "trained/difference", plus(up), cell=cell, seed=0),
-        counter("too noisy to tell", "trained/error", times(40.0), cell=cell),
-        a_nan("trained/difference", cell=cell, seed=0),
+        counter("every seed above it", f"trained/{statistic}", plus(up), cell=cell),
+        counter("one seed above it", f"trained/{statistic}", plus(up), cell=cell, seed=0),
+        counter("too noisy to tell", f"trained/{statistic}_error", times(40.0), cell=cell),
+        a_nan(f"trained/{statistic}", cell=cell, seed=0),
     )
 
 
@@ -216,13 +228,17 @@ FIGURE = Figure(
         Claim(
             "oracle_is_least", "Nothing is below ridge regression that knows the level of each prompt: neither ridge with λ = E σ² nor a trained model.", "losses above the oracle's", "4 standard errors for trained models", oracle_below, source="theory",
             reason="the oracle is the posterior mean", counterexamples=(
-                counter("the oracle above the constant ridge", "exact/oracle", times(1.5), law="U(0, 5)"), counter("a trained model below the oracle", "trained/difference", plus(-1.0), cell=name_of("diag", 3)),
-                a_nan("trained/difference", cell=name_of("diag", 2), seed=0),
+                counter("the oracle above the constant ridge", "exact/oracle", times(1.5), law="U(0, 5)"), counter("a trained model below the oracle", "trained/typical", plus(-1.0), cell=name_of("diag", 3)),
+                a_nan("trained/typical", cell=name_of("diag", 2), seed=0),
             ),
         ),
         Claim(
             "diag_adapts", "Three layers with four numbers each (diag), trained at σ ~ U(0, 3), are below every model that is linear in the labels.", "below 2.0805, ridge with λ = E σ²", "4 standard errors, every seed", partial(below, blocks="diag", layers=3, limit="constant"), before=False,
-            reason="paired with ridge on the same 100,000 fresh prompts", counterexamples=trained_counters("diag", 3, 0.2),
+            reason="the median over 100 batches of 2048 fresh prompts, paired with ridge on the same ones", counterexamples=trained_counters("diag", 3, 0.2),
+        ),
+        Claim(
+            "diag_adapts_in_mean", "They are so in the mean over 204,800 prompts as well.", "below 2.0805, ridge with λ = E σ²", "4 standard errors, every seed", partial(below, blocks="diag", layers=3, limit="constant", statistic="mean"), before=False, holds=False,
+            reason="as diag_adapts; the model is a polynomial of degree 27 in the prompt, and a single prompt can rule its mean", counterexamples=trained_counters("diag", 3, 0.2, "mean"),
         ),
         Claim(
             "diag_two_layers", "Two layers of diag are below the best GD++ of two layers.", "below 2.1874", "4 standard errors, every seed", partial(below, blocks="diag", layers=2, limit="gdpp"), source="ours", before=False,
@@ -239,11 +255,15 @@ FIGURE = Figure(
             "1.970; 2.249 (too slow); 1.989; 1.941 and 1.940, all ± .012; the notes had 1.941", "start .03, lr .03, clip 1, halved five times",
         ),
         Choice("learning rate and start of full", "L = 3: start .02, lr .003; .1, lr .01 (1500 steps; 2400 steps); .1, lr .02 (2400 steps)", "2.288; 1.991, 1.967; 1.963, all ± .012", "start .1, lr .01; it has not come to rest in 1500 steps and is drawn as it is"),
+        Choice(
+            "how a trained model is measured", "the mean over 100,000 fresh prompts, for diag_adapts, diag_two_layers and full_adapts", "inconclusive, contradicted and inconclusive: one of six seeds of diag with three layers had 9.8, two of full 14.9 ± 12.8 and 2.6, each because of single prompts; the other seeds 1.92 to 1.93 and 1.97 to 1.99; two layers of diag 2.162 to 2.183 with errors up to .027",
+            "the median over batches of 2048 prompts; the mean is judged apart (diag_adapts_in_mean) and not expected to hold",
+        ),
         Choice("what is claimed of trained models", "nothing else", "the notes' 1.941 for diag and the runs above were known; two layers of diag gave 2.139 against 2.187", "only inequalities, with 4 standard errors"),
     ),
     setup=f"""d = {DIM}, N = {CONTEXT}; x, w ~ N(0, I), y = w·x + σ ξ, σ drawn for each prompt; target w·x_q
 exact: GD++ (lowest of {RESTARTS} random starts and of continuations, population loss), ridge with λ = E σ² ("ConstRR"), ridge with the true level ("oracle"), of which the loss is subtracted
 trained: diag and full on fresh prompts, Adam lr .03 and .01, gradient clipped to norm 1, halved every sixth of the steps; 512 prompts a step, 3000 and 1500 steps (--preset small); 2048 prompts, 10,000 steps, all laws, 2 to 4 layers (--preset full, for a GPU). One layer of diag is one step of gradient descent, the exact value of GD++
-measured on 100,000 fresh prompts against ridge with λ = E σ² on the same ones""",
+measured on 100 batches of 2048 fresh prompts against ridge with λ = E σ² on the same ones: the median over batches of the difference of their losses""",
     cost="3 minutes on 2 cores (--preset small)",
 )  # fmt: skip
