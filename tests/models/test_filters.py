@@ -52,7 +52,7 @@ def test_newton_is_the_iteration_on_matrices(context, normalize):
     inverse = second.T / np.linalg.norm(second @ second.T)
     for steps in range(4):
         expected = query @ inverse @ (x.T @ y)
-        assert answer(NewtonFilter(steps, normalize), prompt) == pytest.approx(expected, rel=1e-9)
+        assert answer(NewtonFilter(steps, normalize=normalize), prompt) == pytest.approx(expected, rel=1e-9)
         inverse = 2 * inverse - inverse @ second @ inverse
 
 
@@ -60,7 +60,7 @@ def test_newton_is_the_iteration_on_matrices(context, normalize):
 def test_ridge_is_ridge(context):
     prompt = prompt_of(context)
     assert answer(RidgeFilter(0.2), prompt) == pytest.approx(answer(Ridge(0.2 * context), prompt), rel=1e-9)
-    assert answer(RidgeFilter(0.2, "none"), prompt) == pytest.approx(answer(Ridge(0.2), prompt), rel=1e-9)
+    assert answer(RidgeFilter(0.2, normalize="none"), prompt) == pytest.approx(answer(Ridge(0.2), prompt), rel=1e-9)
     assert answer(RidgeFilter(0.0), prompt) == pytest.approx(answer(LeastSquares(), prompt), rel=1e-8)
 
 

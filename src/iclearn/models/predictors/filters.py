@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -24,10 +23,13 @@ from .shrinkage import context, refuse_negative, scalar
 
 
 class AbstractFilter(AbstractModel):
-    """A predictor x_qᵀ g(S) β; subclasses say what g is."""
+    """A predictor x_qᵀ g(S) β; subclasses say what g is.
 
-    if TYPE_CHECKING:  # a field of every subclass
-        normalize: Normalize
+    Args:
+        normalize: whether S and the steps are those of a mean (``context``) or of a sum (``none``) over the context.
+    """
+
+    normalize: Normalize = eqx.field(static=True, default="context", kw_only=True)
 
     @abstractmethod
     def gain(self, s: Float[Array, "*batch dim"]) -> Float[Array, "*batch dim"]:
@@ -68,7 +70,7 @@ class StepFilter(AbstractFilter):
     Args:
         steps: a_1, …, a_L.
         curvature: γ_1, …; missing ones are 0.
-        normalize: whether S and the steps are those of a mean (``context``) or of a sum (``none``).
+        normalize: whether the steps are those of a mean (``context``) or of a sum (``none``).
 
     >>> float(StepFilter([0.25, 0.1]).residual(jnp.array([2.0]))[0])
     0.4
@@ -76,10 +78,9 @@ class StepFilter(AbstractFilter):
 
     steps: Float[Array, " layer"]
     curvature: Float[Array, " layer"]
-    normalize: Normalize = eqx.field(static=True)
 
     def __init__(
-        self, steps: Sequence[float], curvature: Sequence[float] = (), normalize: Normalize = "context"
+        self, steps: Sequence[float], curvature: Sequence[float] = (), *, normalize: Normalize = "context"
     ) -> None:
         many, more = len(steps), len(curvature)
         require(more <= many, f"{more} curvatures for {many} steps: there is at most one for each")
@@ -109,7 +110,6 @@ class NewtonFilter(AbstractFilter):
     """
 
     steps: int = eqx.field(static=True)
-    normalize: Normalize = eqx.field(static=True, default="context")
 
     def __check_init__(self) -> None:
         require(self.steps >= 0, f"the number of Newton steps must not be negative, not {self.steps}")
@@ -134,7 +134,6 @@ class RidgeFilter(AbstractFilter):
     """
 
     penalty: Float[Array, ""] = eqx.field(converter=scalar)
-    normalize: Normalize = eqx.field(static=True, default="context")
 
     def __check_init__(self) -> None:
         refuse_negative("the ridge penalty", self.penalty)

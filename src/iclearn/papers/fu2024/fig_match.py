@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -49,7 +50,7 @@ def collect(lab: Lab) -> Data:
         found = []
         for trace in traces:
             a, b = (np.ravel(trace.weights(-1)[name]) for name in ("a", "b"))
-            found.append(layer_cosines(a, (a * b)[:-1]))
+            found.append(layer_cosines(a.tolist(), (a * b)[:-1].tolist()))
         return layer_table(found)
 
     def partners() -> xr.Dataset:
@@ -71,14 +72,14 @@ def errors_of(filters: Sequence[AbstractFilter], x: np.ndarray, y: np.ndarray) -
     beta = np.concatenate([np.zeros_like(beta[:, :1]), beta[:, :-1]], 1)
     values, vectors = np.linalg.eigh(second)
     query, seen = (np.einsum("sti,stij->stj", v, vectors) for v in (x, beta))
-    gains = [np.asarray(one.gain(np.maximum(values, 0.0))) for one in filters]  # type: ignore[arg-type]
+    gains = [np.asarray(one.gain(jnp.asarray(np.maximum(values, 0.0)))) for one in filters]
     return np.stack([np.sum(query * gain * seen, -1) - y for gain in gains])
 
 
 def partner_cosines(seed: int) -> np.ndarray:
     """(Newton step, gradient step) mean cosine over one batch of sequences."""
     x, y = sequences(seed, BATCH)
-    newton = errors_of([NewtonFilter(k, "none") for k in NEWTON[1:]], x, y)
+    newton = errors_of([NewtonFilter(k, normalize="none") for k in NEWTON[1:]], x, y)
     descent = errors_of([StepFilter([RATE] * k, normalize="none") for k in DESCENT], x, y)
     return match_steps(newton, descent).cosine
 
@@ -125,9 +126,7 @@ def draw(data: Data):
     axes[0].plot(np.arange(len(cosine)), cosine.argmax(1), "o", color="white", mec="black", ms=5)
     axes[0].set_xticks(range(0, len(cosine), 2), NEWTON[1::2])
     axes[0].set_yticks(range(len(DESCENT)), DESCENT)
-    axes[0].set(
-        xlabel="Newton step", ylabel="steps of gradient descent", title="cosines of errors, best partners"
-    )
+    axes[0].set(xlabel="Newton step", ylabel="steps of gradient descent", title="cosines of errors, best partners")
     figure.colorbar(image, ax=axes[0])
     table = data["layers"]
     for layer, color in zip(table["layer"].values, ("C0", "C1", "C3"), strict=True):

@@ -37,7 +37,7 @@ def losses(count: int) -> xr.Dataset:
             s, vectors = np.linalg.eigh(np.einsum("pni,pnj->pij", x, x))
             share = np.einsum("i,pij->pj", values, vectors**2) / values.sum()  # of Σ along each eigenvector
             start = 1 / np.sqrt(np.sum(s**4, -1, keepdims=True))
-            newton[index] += [np.sum(share * newton_residual(s, start, k) ** 2) / count for k in NEWTON]
+            newton[index] += [np.sum(share * newton_residual(s, start, int(k)) ** 2) / count for k in NEWTON]
             left = np.abs(gdpp_residual(s, [rate]))
             descent[index] += [np.sum(share * left ** (2.0 * k)) / count for k in DESCENT]
     variables = {"newton": (("inputs", "newton_step"), newton), "descent": (("inputs", "descent_step"), descent)}

@@ -8,6 +8,7 @@ from functools import partial
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
@@ -148,7 +149,7 @@ def run_on(steps: np.ndarray, curvature: np.ndarray) -> xr.Dataset:
     return xr.Dataset(
         {
             "median": ((*axes, "run_loops"), median),
-            "power": (axes, loop_exponent(steps, curvature)),  # type: ignore[arg-type]
+            "power": (axes, np.vectorize(loop_exponent)(steps, curvature)),
             "descent_median": ("descent_loops", [float(np.median(losses)) for losses in plain]),
             "descent_mean": ("descent_loops", [float(np.mean(losses)) for losses in plain]),
         },
@@ -225,7 +226,7 @@ def draw(data: Data):
     return figure
 
 
-def draw_run_on(ax: plt.Axes, runs: xr.Dataset) -> None:
+def draw_run_on(ax: Axes, runs: xr.Dataset) -> None:
     for color, loops in zip(("C2", "C4"), GDPP_LOOPS, strict=True):
         part = runs.sel(trained_loops=loops)
         ax.loglog(RUN_ON, part["median"].T, "-", color=color, lw=1)
@@ -295,7 +296,7 @@ def turned(data: Data) -> Outcome:
 
 def exponents(runs: xr.Dataset) -> np.ndarray:
     """(trained loops, seed) the measured power of the median loss from 128 to 256 loops."""
-    return np.log2(runs["median"].sel(run_loops=128) / runs["median"].sel(run_loops=256)).values
+    return np.log2((runs["median"].sel(run_loops=128) / runs["median"].sel(run_loops=256)).values)
 
 
 def power_law(data: Data) -> Outcome:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.checks import check_choice
 from ...core.recipe import Init, Optimizer, Recipe, Record
+from ...core.status import Status
 from ...core.trace import Trace
 from ...models.transformer import LinearTransformer
 from ...tasks.covariance import Covariance
@@ -24,7 +25,7 @@ LAWS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 MAIN = "U(0, 3)"
 RATES = {"diag": 0.03, "full": 0.01}
-STARTS = {"diag": 0.03, "full": 0.1}
+STARTS = {"diag": 0.03, "full": 0.05}
 BATCH = 2048  # prompts of a test batch, as many as the paper trains on at a time
 FRESH, SETS = 25 * BATCH, 4  # prompts on which trained models are measured, drawn in sets of so many
 FRESH_SEED = 1_000_003
@@ -50,7 +51,7 @@ PresetName = Literal["tiny", "small", "full"]
 PRESETS: dict[str, Preset] = {
     "tiny": Preset((Cell(MAIN, "diag", 2),), 64, {"diag": 40, "full": 40}),
     "small": Preset(
-        (Cell(MAIN, "diag", 2), Cell(MAIN, "diag", 3), Cell(MAIN, "full", 3)), 512, {"diag": 3000, "full": 1500}
+        (Cell(MAIN, "diag", 2), Cell(MAIN, "diag", 3), Cell(MAIN, "full", 3)), 512, {"diag": 3000, "full": 2000}
     ),
     "full": Preset(
         tuple(Cell(law, blocks, layers) for law in LAWS for blocks in RATES for layers in DEPTHS[1:]),
@@ -102,7 +103,7 @@ def recipe_of(cell: Cell, preset: Preset, seed: int) -> Recipe:
     model = LinearTransformer(layers=cell.layers, blocks=cell.blocks)  # type: ignore[arg-type]
     return Recipe(
         task=task_of(cell.law), model=model, init=Init(STARTS[cell.blocks]), optimizer=optimizer, steps=steps,
-        seed=seed, engine="samples", dtype="float32", record=Record(2, 2),
+        seed=seed, engine="samples", record=Record(2, 2),
     )  # fmt: skip
 
 
@@ -130,16 +131,14 @@ def differences(law: str, traces: list[Trace]) -> list[Measured]:
         traces: the runs.
 
     Returns:
-        One row for each run. The loss itself is the exact one of that ridge regression plus a difference, which has
+        One row for each run, NaN for one that diverged. The loss itself is the exact one of that ridge regression plus a difference, which has
         less sampling error than the plain loss.
     """
-    models = [jax.tree.map(_wide, trace.model()) for trace in traces]
+    models = [trace.model() for trace in traces]
     parts = [_part(law, models, FRESH_SEED + index) for index in range(SETS)]
-    return [measured(np.concatenate([part[i] for part in parts])) for i in range(len(models))]
-
-
-def _wide(weight: Any) -> Any:
-    return weight.astype("float64") if eqx.is_array(weight) else weight
+    found = [measured(np.concatenate([part[i] for part in parts])) for i in range(len(models))]
+    lost = Measured(*[float("nan")] * 4)  # a run that diverged has no weights at its end
+    return [lost if trace.status is Status.DIVERGED else one for trace, one in zip(traces, found, strict=True)]
 
 
 def _part(law: str, models: list[Any], seed: int) -> list[np.ndarray]:
