@@ -13,7 +13,7 @@ from iclearn import probes
 from iclearn.models.predictors import NewtonFilter, Ridge, StepFilter
 from iclearn.papers.fu2024 import fig_match
 from iclearn.papers.fu2024.setup import skewed
-from iclearn.papers.looped.fig_tied import SAMPLED_CONTEXT, shares
+from iclearn.papers.looped.setup import SAMPLED_CONTEXT, shares
 from iclearn.papers.vladymyrov2024 import setup
 from iclearn.theory.depth import (
     constant_ridge_loss,

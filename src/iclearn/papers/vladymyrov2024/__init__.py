@@ -1,14 +1,14 @@
 """vladymyrov2024: Linear Transformers are Versatile In-Context Learners."""
 
 from ..base import Paper
-from . import fig_noise
+from . import noise_levels
 from .setup import Options
 
 PAPER = Paper(
     id="vladymyrov2024",
     title="Linear Transformers are Versatile In-Context Learners",
     citation="Vladymyrov, von Oswald, Sandler, Ge. NeurIPS 2024, arXiv 2402.14180.",
-    figures=(fig_noise.FIGURE,),
+    figures=(noise_levels.FIGURE,),
     options=Options,
     notes=(
         "Learning rates, steps and start of the paper's runs are unknown to us; ours are in the set-up and the register of choices. "
