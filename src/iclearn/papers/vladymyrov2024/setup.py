@@ -24,8 +24,8 @@ LAWS: dict[str, dict[str, Any]] = {
     "{1, 3}": {"noise_levels": (1.0, 3.0)}, "{1, 3, 5}": {"noise_levels": (1.0, 3.0, 5.0)},
 }  # fmt: skip
 MAIN = "U(0, 3)"
-RATES = {"diag": 0.03, "full": 0.01}
-STARTS = {"diag": 0.03, "full": 0.05}
+RATES = {"diag": 0.02, "full": 0.01}
+STARTS = {"diag": 0.01, "full": 0.05}
 BATCH = 2048  # prompts of a test batch, as many as the paper trains on at a time
 FRESH, SETS = 25 * BATCH, 4  # prompts on which trained models are measured, drawn in sets of so many
 FRESH_SEED = 1_000_003
