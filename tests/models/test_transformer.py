@@ -224,7 +224,26 @@ def test_products_of_matrices_or_of_vectors_give_the_same(monkeypatch):
     prompt = jax.tree.map(lambda a: a[0], task.source(0, "float64").everything().prompt)
     found = []
     for whole in range(4):
-        monkeypatch.setattr("iclearn.models.transformer_forms.products_first", lambda depth, entry, n=whole: n)
+        monkeypatch.setattr("iclearn.models.transformer_forms.products_first", lambda depth, entry, heads, n=whole: n)
         found.append(np.asarray(model.readouts(prompt)))
     np.testing.assert_allclose(found[1:], [found[0]] * 3, rtol=1e-12)
     np.testing.assert_allclose(found[0][-1:], model.predict_tokens(prompt), rtol=1e-12)
+
+
+@pytest.mark.parametrize("blocks", ["gd", "sparse"])
+def test_the_loss_given_second_moments_integrates_task_query_and_noise(blocks):
+    """ŷ is linear in the labels and in the query, so sums over bases are the expectations."""
+    model, prompt = drawn(icl.LinearTransformer(layers=3, num_heads=2, blocks=blocks)), some_prompt()
+    rng = np.random.default_rng(3)
+    queries, tasks = jnp.asarray(rng.normal(size=(DIM, DIM))), jnp.asarray(rng.normal(size=(DIM, DIM)))
+
+    def answers(labels):
+        return jax.vmap(lambda q: model.predict(full_prompt(prompt.x, labels[:, None], q))[0])(queries)
+
+    by_label = jax.jit(jax.jacobian(answers))(jnp.zeros(CONTEXT))  # (query, context)
+    left = queries @ tasks - by_label @ prompt.x @ tasks
+    noise = 0.7
+    expected = float(jnp.sum(left**2) + noise * jnp.sum(by_label**2))
+    second = prompt.x.T @ prompt.x / CONTEXT
+    found = model.conditional_loss(second, queries.T @ queries, tasks @ tasks.T, jnp.asarray(noise / CONTEXT))
+    assert float(found) == pytest.approx(expected, rel=1e-12)

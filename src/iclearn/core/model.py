@@ -51,6 +51,31 @@ class AbstractModel(eqx.Module):
             (output) the prediction of the query's label.
         """
 
+    def predict_prefixes(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
+    ) -> Float[Array, "tokens output"]:
+        """The answers to every prefix of a sequence: for x_n given the n pairs before it.
+
+        Args:
+            x: (tokens, dim) the inputs of all tokens.
+            y: (tokens, output) their labels as shown; the last one is not read.
+
+        Returns:
+            (tokens, output) the prediction for each token from those before it; the first is from none.
+
+        >>> class LastLabel(AbstractModel):
+        ...     def predict(self, prompt):
+        ...         return (prompt.y * prompt.mask[:, None]).sum(0)
+        >>> LastLabel().predict_prefixes(jnp.ones((3, 1)), jnp.array([[1.0], [2.0], [4.0]]))[:, 0]
+        Array([0., 1., 3.], dtype=float64)
+        """
+        count = x.shape[0]
+
+        def one(length: Array) -> Array:
+            return self.predict(Prompt(x[:-1], y[:-1], x[length], jnp.arange(count - 1) < length))
+
+        return jax.vmap(one)(jnp.arange(count))
+
     def sensitivity(self, prompt: Any) -> Float[Array, "output dim"]:
         """How the answer depends on the query: ∂ŷ/∂x_q.
 

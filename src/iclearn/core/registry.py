@@ -102,7 +102,10 @@ SPECS = Registry("kind", "iclearn.specs", _SPECS)
 # The kinds that `task:` and `model:` mean where a table does not say its kind.
 USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 
-_PAPERS = ("zhang2025", "xie2025", "li2024", "xie2025-llm", "ahn2023", "oswald2023", "depth-rates")
+_PAPERS = (
+    "zhang2025", "xie2025", "li2024", "xie2025-llm", "oswald2023", "ahn2023", "fu2024", "vladymyrov2024", "looped",
+    "depth-rates",
+)  # fmt: skip
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
 _THEORIES = ("zhang2025", "xie2025")
@@ -125,5 +128,8 @@ LAYOUTS = Registry(
 
 PROBES = Registry("probe", "iclearn.probes", {})
 
-_PREDICTORS = ("LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent")
+_PREDICTORS = (
+    "LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent", "StepFilter",
+    "NewtonFilter", "RidgeFilter",
+)  # fmt: skip
 PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})

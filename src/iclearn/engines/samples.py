@@ -142,8 +142,12 @@ def summarized(batch: Batch | FeatureBatch, model: AbstractModel | None) -> Batc
     """
     if isinstance(batch, FeatureBatch) or model is None or type(model).summarize is AbstractModel.summarize:
         return batch
-    read = eqx.filter_jit(lambda own, prompts: jax.vmap(own.summarize)(prompts))(model, batch.prompt)
-    return Batch(read, batch.target, batch.weight, batch.unit)
+    return Batch(_summaries(model, batch.prompt), batch.target, batch.weight, batch.unit)
+
+
+@eqx.filter_jit  # here, so that every run has the same function and shares a program
+def _summaries(model: AbstractModel, prompts: Any) -> Any:
+    return jax.vmap(model.summarize)(prompts)
 
 
 def step_key(seed: int | Array) -> Key[Array, ""]:

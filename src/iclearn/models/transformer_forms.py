@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -29,6 +31,7 @@ from .features import MAX_FEATURES, Normalize, attention_scale
 from .matrix_polynomials import constant, symmetric_matrix
 
 FormT = TypeVar("FormT", bound="AbstractLinearTransformer")
+LayerChange = Callable[[Float[Array, "entry entry"]], Float[Array, "entry entry"]]
 
 
 class Layer(NamedTuple):
@@ -62,6 +65,8 @@ class AbstractLinearTransformer(AbstractModel):
     l mod (number of sets), so that a looped model can be run for more loops than it was trained for.
     """
 
+    multiplies_out: ClassVar[bool] = False  # G of every layer, also where applying it to vectors would be cheaper
+
     if TYPE_CHECKING:  # fields of every subclass, which has them after its weights
         depth: int
         normalize: Normalize
@@ -69,6 +74,14 @@ class AbstractLinearTransformer(AbstractModel):
     @abstractmethod
     def layer_maps(self) -> list[Layer]:
         """The maps of every set of weights."""
+
+    def layer_changes(self) -> list[LayerChange]:
+        """For every set of weights the map from G to T − I = Σ_h V_h G K_h."""
+
+        def change(layer: Layer, gram: Float[Array, "entry entry"]) -> Float[Array, "entry entry"]:
+            return jnp.einsum("hij,jk,hkl->il", layer.value, gram, layer.key)
+
+        return [partial(change, layer) for layer in self.layer_maps()]
 
     def looped(self: FormT, depth: int) -> FormT:
         """The same weights applied for another number of layers.
@@ -107,19 +120,46 @@ class AbstractLinearTransformer(AbstractModel):
             (depth) the predictions; the last one is `predict`'s.
         """
         read = prompt if isinstance(prompt, GramPrompt) else self.summarize(prompt)
-        sets, gram, query = self.layer_maps(), read.gram, jnp.append(read.query, 0.0).astype(read.query.dtype)
+        sets, changes = self.layer_maps(), self.layer_changes()
+        gram, query = read.gram, jnp.append(read.query, 0.0).astype(read.query.dtype)
         layers = [sets[index % len(sets)] for index in range(self.depth)]
-        whole = products_first(self.depth, gram.shape[-1])
+        whole = self.depth - 1 if self.multiplies_out else products_first(self.depth, len(gram), len(sets[0].value))
         answers = []
         for index, layer in enumerate(layers):
             first = min(index, whole)
             query = query + _attend(gram, layers[first:index], layer, query)
             answers.append(-query[-1])
             if index < whole:
-                change = jnp.einsum("hij,jk,hkl->il", layer.value, gram, layer.key)
+                change = changes[index % len(changes)](gram)
                 gram = gram + change @ gram
                 gram = gram + gram @ change.T
         return jnp.stack(answers)
+
+    def predict_prefixes(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"], *, causal: bool = False
+    ) -> Float[Array, "tokens output"]:
+        """The answers to every prefix of a sequence in one pass, from the Grams of all prefixes.
+
+        Args:
+            x: (tokens, dim) the inputs of all tokens.
+            y: (tokens, 1) their labels as shown; the last one is not read.
+            causal: whether context tokens are sources only for themselves and later ones, in every layer, as in a
+                transformer with a causal mask. Else each prefix is a prompt of its own, whose tokens all attend to
+                each other, as `predict` has it. With one layer these are the same.
+
+        Returns:
+            (tokens, 1) the prediction for each token from those before it; the first is from none.
+        """
+        tokens = jnp.concatenate([x, y], -1)
+        if not causal:
+            grams = _grams_before(tokens, self.normalize)[:-1]
+            return jax.vmap(lambda gram, query: self.predict(GramPrompt(gram, query)))(grams, x)
+        query, changes = tokens.at[:, -1].set(0.0), self.layer_changes()
+        for index in range(self.depth):
+            change = jax.vmap(changes[index % len(changes)])(_grams_before(tokens, self.normalize))
+            query = query + jnp.einsum("tij,tj->ti", change[:-1], query)
+            tokens = tokens + jnp.einsum("tij,tj->ti", change[1:], tokens)
+        return -query[:, -1:]
 
     def predict_tokens(self, prompt: Prompt) -> Float[Array, " output"]:
         """As `predict`, token by token with the whole attention map: slow, and the check of the Gram form.
@@ -140,25 +180,36 @@ class AbstractLinearTransformer(AbstractModel):
         return -tokens[-1, -1:]
 
 
-def products_first(depth: int, entry: int) -> int:
+def _grams_before(
+    tokens: Float[Array, "tokens entry"], normalize: Normalize
+) -> Float[Array, "tokens_and_end entry entry"]:
+    """G over the tokens before each one, with its factor; the last one is over all tokens."""
+    sums = jnp.cumsum(jnp.einsum("ti,tj->tij", tokens, tokens), 0)
+    grams = jnp.concatenate([jnp.zeros_like(sums[:1]), sums])
+    counts = jnp.maximum(jnp.arange(len(grams)), 1).astype(tokens.dtype)
+    return grams / counts[:, None, None] if normalize == "context" else grams
+
+
+def products_first(depth: int, entry: int, heads: int) -> int:
     """For how many layers G is multiplied out; from there on it is only applied to vectors.
 
-    G_{l+1} = T_l G_l T_lᵀ takes four products of matrices. Applied to a vector, it takes three applications of G_l, so
-    that the last n layers cost (3ⁿ − 1)/2 products of a matrix with a vector, each counted four times, because it
-    reads a whole matrix for few multiplications (d = 10, on a processor: 3 layers 8.4 ms a step without products and
+    With H heads G_{l+1} = T_l G_l T_lᵀ takes 2H + 2 products of matrices. Applied to a vector, it takes 2H + 1
+    applications of G_l, so that the last n layers cost ((2H+1)ⁿ − 1)/2 products of a matrix with a vector, each counted
+    four times, because it reads a whole matrix for few multiplications (d = 10, on a processor: 3 layers 8.4 ms a step without products and
     14.5 ms with those of one layer, 5 layers 59, 35 and 35 ms with 1, 2 and 3 of them).
 
     Args:
         depth: L.
         entry: rows of G.
+        heads: H.
 
     Returns:
         The number of layers.
 
-    >>> [products_first(depth, 11) for depth in (1, 2, 4, 5, 6)]
+    >>> [products_first(depth, 11, 1) for depth in (1, 2, 4, 5, 6)]
     [0, 0, 1, 2, 3]
     """
-    return min(range(depth), key=lambda m: 4 * m * (entry + 1) + 2 * (3 ** (depth - m) - 1))
+    return min(range(depth), key=lambda m: (2 * heads + 2) * m * (entry + 1) + 2 * ((2 * heads + 1) ** (depth - m) - 1))
 
 
 def _attend(
@@ -251,6 +302,7 @@ class DiagonalTransformer(AbstractLinearTransformer):
     normalize: Normalize = eqx.field(static=True, default="context")
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"omega": ("layer", "block")}
+    multiplies_out = True  # its V_h G K_h are products of numbers
 
     def layer_maps(self) -> list[Layer]:
         label = jnp.zeros((self.dim + 1, self.dim + 1), self.omega.dtype).at[-1, -1].set(1.0)
@@ -260,3 +312,13 @@ class DiagonalTransformer(AbstractLinearTransformer):
             Layer(value, jnp.stack([xx * inputs + xy * label, yx * inputs + yy * label]))
             for xx, xy, yx, yy in self.omega
         ]
+
+    def layer_changes(self) -> list[LayerChange]:
+        """As of any linear transformer; here every entry of G is multiplied by the ω of its block."""
+        rows = jnp.arange(self.dim + 1) == self.dim
+
+        def change(four: Float[Array, " four"], gram: Float[Array, "entry entry"]) -> Float[Array, "entry entry"]:
+            xx, xy, yx, yy = four
+            return jnp.where(rows[:, None], jnp.where(rows, yy, yx), jnp.where(rows, xy, xx)) * gram
+
+        return [partial(change, four) for four in self.omega]

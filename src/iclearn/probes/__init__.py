@@ -15,27 +15,30 @@ from .construction import GdppFit, fit_gdpp, gdpp_construction, interpolated, ne
 from .copying import Copying, copying, token_jacobian
 from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
-from .interventions import graft, head_ablation
+from .interventions import clamp, graft, head_ablation
 from .iterated_layer import iterated_losses, label_updates
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .preconditioner import identity_distance, preconditioner_distance
 from .predictors_match import NearestPredictor, nearest_predictor
+from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
 from .similarity import (
     Similarity, beta_moment, compare, model_matrix, population_distance, population_sensitivity,
 )  # fmt: skip
 from .similarity_training import mean_differences
+from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
 
 __all__ = [
     "Copying", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay",
-    "NearestPredictor", "Plateau", "SaddleMatch", "Similarity", "Staircase", "assign_heads", "beta_moment", "compare",
-    "conserved", "contributions", "copying", "curvature", "drift", "drop_times", "effective_matrices",
-    "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law", "fit_power_law", "gdpp_construction",
-    "graft", "growth_times", "head_ablation", "head_alignment", "identity_distance", "interpolated",
-    "iterated_losses", "key_query_conserved", "label_updates", "learned_strengths", "match_plateaus",
-    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved",
-    "population_distance", "population_sensitivity", "preconditioner_distance", "token_jacobian",
+    "NearestPredictor", "Plateau", "ReadOut", "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads",
+    "beta_moment", "clamp", "compare", "conserved", "contributions", "copying", "curvature", "drift", "drop_times",
+    "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law",
+    "fit_power_law", "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment",
+    "identity_distance", "interpolated", "iterated_losses", "key_query_conserved", "label_updates",
+    "learned_strengths", "match_filters", "match_plateaus", "match_steps", "mean_differences", "merged_conserved",
+    "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved", "population_distance",
+    "population_sensitivity", "preconditioner_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian",
     "value_key_conserved",
 ]  # fmt: skip
 

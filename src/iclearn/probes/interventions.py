@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,53 @@ def graft(
         raise IclearnError(f"the model's weights are {', '.join(own)}, not {', '.join(unknown) or 'none of them'}")
     models = {"host": own, "donor": old, "graft": {**own, **{name: old[name] for name in names}}}
     return {name: _loss_of(trace, loss, weights) for name, weights in models.items()}
+
+
+def clamp(
+    trace: Trace, loss: LossFunction, blocks: Mapping[str, Any], *, at: int | None = None, value: float = 0.0
+) -> Any:
+    """The loss along a run with blocks of its weights held at what they were at one step, or at a number.
+
+    Where the clamped curve leaves the run's own, training begins to need what the block learns. The other weights are
+    those of the run: it is not trained again.
+
+    Args:
+        trace: the run.
+        loss: of its model, such as ``TrainingLoss(trace.recipe)``.
+        blocks: name of a weight → which part of it, an index such as ``0``, ``(0, slice(2))`` or ``...`` for all.
+        at: step whose values the blocks keep; the nearest recorded one is taken (None: `value` instead).
+        value: the number, where no step is given.
+
+    Returns:
+        An `xarray.Dataset` over ``record``: ``loss`` of the run and ``clamped``.
+
+    >>> import iclearn as icl
+    >>> task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    >>> model, init = icl.Attention("merged", num_heads=2), icl.Init(0.1)
+    >>> trace = icl.simulate(icl.Recipe(task=task, model=model, steps=2000, init=init))
+    >>> found = clamp(trace, icl.TrainingLoss(trace.recipe), {"value": 0}, at=0)
+    >>> float(found["clamped"][0] - found["loss"][0]), bool(found["clamped"][-1] > found["loss"][-1])
+    (0.0, True)
+    """
+    import xarray as xr
+
+    records = trace.data["record"].values
+    own = trace.weights(0)
+    unknown = [name for name in blocks if name not in own]
+    if unknown or not blocks:
+        raise IclearnError(f"the model's weights are {', '.join(own)}, not {', '.join(unknown) or 'none of them'}")
+    held = None if at is None else trace.weights(trace.nearest_record(at))
+    curves: dict[str, list[float]] = {"loss": [], "clamped": []}
+    for index in range(len(records)):
+        weights = {name: np.array(array) for name, array in trace.weights(index).items()}
+        curves["loss"].append(_loss_of(trace, loss, weights))
+        for name, part in blocks.items():
+            try:
+                weights[name][part] = value if held is None else held[name][part]
+            except IndexError as error:
+                raise IclearnError(f"{part} is no part of weight {name} of shape {own[name].shape}: {error}") from error
+        curves["clamped"].append(_loss_of(trace, loss, weights))
+    return xr.Dataset({name: ("record", losses) for name, losses in curves.items()}, {"record": records})
 
 
 def _loss_of(trace: Trace, loss: LossFunction, weights: dict[str, Any]) -> float:

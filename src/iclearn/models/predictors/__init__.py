@@ -13,10 +13,14 @@ from typing import Any
 from ...core.registry import PREDICTORS
 from .components import PCR, EmpiricalPCR
 from .descent import GradientDescent
+from .filters import AbstractFilter, NewtonFilter, RidgeFilter, StepFilter
 from .shrinkage import Bayes, LeastSquares, Ridge
 from .softmax_descent import SoftmaxDescent
 
-__all__ = ["PCR", "Bayes", "EmpiricalPCR", "GradientDescent", "LeastSquares", "Ridge", "SoftmaxDescent"]
+__all__ = [
+    "PCR", "AbstractFilter", "Bayes", "EmpiricalPCR", "GradientDescent", "LeastSquares", "NewtonFilter", "Ridge",
+    "RidgeFilter", "SoftmaxDescent", "StepFilter",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,41 +10,14 @@ import xarray as xr
 
 from ...models.lsa import LSA
 from ...theory.xie2025 import Law, best_loss, optimum
-from ..base import Counterexample, Data
+from ..perturbing import a_nan as a_nan
+from ..perturbing import changed as changed
+from ..perturbing import counter as counter
+from ..perturbing import plus as plus
+from ..perturbing import times as times
 from .setup import CONTEXT, DIM, MEMBERS, NAMES, NORMS
 
 SEEDS = 6
-
-
-def changed(data: Data, name: str, change: Callable[[Any], Any], **where: Any) -> Data:
-    """The data with one array, or one variable ``table/variable`` of a dataset, changed at these labels.
-
-    Seeds beyond those of the data are left out (all of them: the first is changed), so that it works for any number.
-    """
-    head, _, variable = name.partition("/")
-    new = data[head].copy(deep=True)
-    part = new[variable] if variable else new
-    if "seed" in where:
-        where = {**where, "seed": [s for s in np.atleast_1d(where["seed"]) if s < part.sizes["seed"]] or [0]}
-    part.loc[where] = change(part.loc[where])
-    return {**data, head: new}
-
-
-def counter(title: str, name: str, change: Callable[[Any], Any], **where: Any) -> Counterexample:
-    """A counter-example that changes one array at some labels."""
-    return Counterexample(title, lambda data: changed(data, name, change, **where))
-
-
-def a_nan(name: str, **where: Any) -> Counterexample:
-    return counter("one value is NaN", name, lambda a: a * np.nan, **where)
-
-
-def times(factor: float) -> Callable[[Any], Any]:
-    return lambda a: a * factor
-
-
-def plus(number: float) -> Callable[[Any], Any]:
-    return lambda a: a + number
 
 
 def optima(law: Law, members: Sequence[LSA]) -> np.ndarray:
