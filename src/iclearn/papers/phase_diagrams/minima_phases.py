@@ -6,6 +6,8 @@ are those of its gradient flow from the very same weights, and sharpness says at
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -85,7 +87,7 @@ def basins(options: Options) -> xr.Dataset:
         ends[i] = flow_losses(dim, context, starts).reshape(len(init), -1)
     coords = {"size": list(size.coords), "init": list(init.coords), "seed": list(seed.coords)}
     names = ("height", "sharpness", "slowest")
-    variables = {name: (("size", "minimum"), table) for name, table in zip(names, known, strict=True)}
+    variables: dict[str, Any] = {n: (("size", "minimum"), table) for n, table in zip(names, known, strict=True)}
     variables["flow"] = (("size", "init", "seed"), ends)
     return xr.Dataset(variables, {**coords, "minimum": [1, 2, 3]})
 
@@ -161,7 +163,7 @@ def figure(options: Options) -> Figure:
         setup=f"""task: x ~ N(0, I), w ~ N(0, I), infinitely many prompts; sizes {", ".join(f"d={d} N={n}" for d, n in SIZES[options.preset])}
 model: two layers of GD++, scalar weights a_1, a_2, b_1, b_2 from N(0, init²); exact population loss by quadrature
 gd: constant learning rate; adam: β = .9, .9, halved every {STEPS // HALVED} of {STEPS} steps
-kept: the final loss; a run at rest (the loss of the last tenth of the steps constant to 1 %) is at the minimum whose height is within 5 %; basins: gradient flow from the same weights (Kvaerno's method)""",
+kept: the final loss; a run at rest (the loss of the last tenth of the steps constant to 1 %) is at the minimum whose height is within 4 %; basins: gradient flow from the same weights (Kvaerno's method)""",
         cost={"small": "4 minutes on 2 cores", "medium": "20 minutes on 2 cores", "full": "minutes on an H200"}[options.preset],
         example=example,
         choices=CHOICES,

@@ -82,7 +82,7 @@ def flow_losses(dim: int, context_len: int, starts: np.ndarray, time: float = LO
         (start) the losses; NaN where the flow could not be followed.
 
     >>> flow_losses(5, 20, np.array([[0.5, 3.4, 0.9], [0.01, 0.01, 0.0]])).round(6).tolist()
-    [0.057501, 0.086548]
+    [0.057501, 0.102345]
     """
     require(starts.ndim == 2 and starts.shape[1] in (3, 4), f"starts are (start, 3 or 4), not {starts.shape}")
     loss = _loss(dim, context_len)
