@@ -99,7 +99,7 @@ def test_diag_with_two_of_its_numbers_is_gdpp_and_the_last_b_never_matters():
     diag = icl.LinearTransformer(layers=2, blocks="diag").rebuild(DIM, {"omega": omega})
     np.testing.assert_allclose(diag.predict(prompt), sparse.predict(prompt), rtol=1e-12)
     other = sparse.looped(2)
-    other = icl.LinearTransformer(layers=2, scalar=True).rebuild(DIM, {"a": other.a, "b": [[0.2], [-9.0]]})
+    other = icl.LinearTransformer(layers=2, scalar=True).rebuild(DIM, {"a": other.weights()["a"], "b": [[0.2], [-9.0]]})
     np.testing.assert_allclose(other.predict(prompt), sparse.predict(prompt), rtol=1e-13)
 
 
