@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ...models.deep_attention import DeepAttention
-from ..base import Claim, Counterexample, Data, Figure
+from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_seeds
 from ..lab import Lab
 from .fig3 import MOST, optima
@@ -65,7 +65,9 @@ def draw(data: Data):
         band(ax, table["record"].values, table["loss"].values, COLORS["tf"], "five trained layers")
         for line, label in lines.items():
             ax.axhline(float(table[f"loss_{line}"]), color=COLORS.get(line, "0.4"), lw=1.2, label=label)
-        ax.set(xlabel="step", yscale="log", title=f"{name}, {table.sizes['seed']} seeds", ylim=(0.03, 0.5))
+        ax.set(xlabel="step", yscale="log", title=f"{name}, {table.sizes['seed']} seeds", ylim=(0.005, 0.5))
+        ax.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.4], [".01", ".02", ".05", ".1", ".2", ".4"])
+        ax.minorticks_off()
         ax.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
     axes[0].set_ylabel(r"loss $\frac{1}{2}E(\hat y-y)^2$")
     axes[0].legend(fontsize=9)
@@ -128,10 +130,16 @@ FIGURE = Figure(
         ),
         Claim(
             "reaches_gdpp", "Five tied layers end at the loss of GD++ without the clip.", "ratio 1", f"10 %, in {MOST}; unfinished where the loss still fell by {FALLING:.0%} in the last fifth", reaches,
-            reason="the clip makes it harder than without, see fig_depth_clip", source="ours",
+            reason="the clip makes it harder than without, see fig_depth_clip", source="ours", holds=False,
             counterexamples=(changed("a third higher", "tied", "loss", 1.33), nan_of("tied", "loss")),
         ),
     ),
     setup=f"{SETUP}\nfive layers with the clip to ±10; tied {STEPS['tied']} and untied {STEPS['untied']} steps; --preset small: {SMALL['steps']} steps of {SMALL['batch']}",
-    cost="about 3 minutes on an H200 (hours on 2 cores; --preset small: a minute)",
+    cost="all three figures for a GPU took 8 minutes on an H200 that did other work too (hours on 2 cores; --preset small: a minute)",
+    choices=(
+        Choice(
+            "the loss that five tied layers are compared with", "GD++ with its best steps without the clip, 10 %, written before the run",
+            "contradicted in six of six seeds: 1.29 to 1.32 times its loss, at rest for the last fifth", "it stays and is not expected to hold: under the clip GD++ has .0645 at best (fig_depth_clip), and the layers end 5 % above that",
+        ),
+    ),
 )  # fmt: skip

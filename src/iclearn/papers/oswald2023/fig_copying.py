@@ -135,5 +135,5 @@ FIGURE = Figure(
         ),
     ),
     setup=f"{SETUP}\ntokens x_1, (0, …, 0, y_1), x_2, …, x_q with {POSITIONS} sinusoidal position channels appended, {CONTEXT} pairs; first layer softmax, second linear, untied, {STEPS} steps; Jacobians averaged over {PROMPTS} prompts; --preset small: {SMALL['steps']} steps of {SMALL['batch']}",
-    cost="about a minute on an H200 (hours on 2 cores; --preset small: half a minute)",
+    cost="see fig3_deep (hours on 2 cores; --preset small: half a minute)",
 )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ...models.deep_attention import DeepAttention
-from ..base import Claim, Counterexample, Data, Figure
+from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_seeds
 from ..lab import Lab
 from .fig2 import MOST
@@ -61,7 +61,7 @@ def draw(data: Data):
     left.set(
         xlabel="step", ylabel=r"loss $\frac{1}{2}E(\hat y-y)^2$", title=f"one layer, {data['two'].sizes['seed']} seeds"
     )
-    left.legend(fontsize=9)
+    left.legend(fontsize=9, loc="center right")
     right.axhline(1, color="0.6", lw=1, ls=":")
     right.set(xlabel="step", ylabel="cosine of sensitivities with a gradient step", ylim=(-0.05, 1.05))
     return figure
@@ -92,7 +92,7 @@ FIGURE = Figure(
     claims=(
         Claim(
             "two_align", "One layer of softmax attention with two heads becomes a gradient step.", "loss ratio 1 and cosine ≥ .95", f"5 %, in {MOST}", two_align,
-            reason="the public notebook says that two heads work and gives no number; these are ours, before any run",
+            reason="the public notebook says that two heads work and gives no number; these are ours, before any run", holds=False,
             counterexamples=(changed("a tenth higher", "two", "loss", 1.1), changed("cosine .95 of itself", "two", "cosine_gd", 0.95), nan_of("two")),
         ),
         Claim(
@@ -102,5 +102,11 @@ FIGURE = Figure(
         ),
     ),
     setup=f"{SETUP}\none layer of softmax attention over the context, scores divided by √key_size, key_size 11, {STEPS} steps; twice the seeds; --preset small: {SMALL['steps']} steps of {SMALL['batch']}",
-    cost="about a minute on an H200 (an hour on 2 cores; --preset small: half a minute)",
+    cost="see fig3_deep (an hour on 2 cores; --preset small: half a minute)",
+    choices=(
+        Choice(
+            "what counts as a gradient step", "loss within 5 % and cosine ≥ .95, written before any run; the notebook has no number",
+            "contradicted: ten of twelve seeds end 7 % above the step with cosine .956 to .964, two stay at a saddle (1.91, cosine .31)", "the tolerance stays, and the claim is not expected to hold: two heads come near a step and do not become one",
+        ),
+    ),
 )  # fmt: skip

@@ -169,7 +169,7 @@ def last(data: Data, table: str, name: str) -> np.ndarray:
 
 
 def band(ax: Any, x: np.ndarray, values: np.ndarray, color: str, label: str, **style: Any) -> None:
-    """Mean over seeds (the first axis) and the range of all of them."""
-    ax.plot(x, values.mean(0), color=color, label=label, **style)
+    """Median over seeds (the first axis), and each of them as a thin line: single seeds may stay at a saddle."""
+    ax.plot(x, np.median(values, 0), color=color, label=label, **style)
     if len(values) > 1:
-        ax.fill_between(x, values.min(0), values.max(0), color=color, alpha=0.2, lw=0)
+        ax.plot(x, values.T, color=color, alpha=0.35, lw=0.7)
