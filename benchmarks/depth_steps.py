@@ -213,12 +213,12 @@ def main(words: list[str] | None = None) -> None:
         rows.append(compare(training, steps=steps, repeats=repeats, device=args.torch_device))
         ours, naive = rows[-1]["ours_median_us"], rows[-1]["naive_median_us"]
         print(f"{training.name}: {ours:.0f} µs, naive {naive:.0f} µs, ratio {naive / ours:.2f}", flush=True)
-    result = {
-        "machine": machine(), "versions": versions(), "torch_device": args.torch_device, "quick": args.quick,
-        "started": started, "finished": now(), "load_average_after": os.getloadavg(), "trainings": rows,
-    }  # fmt: skip
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+        result = {
+            "machine": machine(), "versions": versions(), "torch_device": args.torch_device, "quick": args.quick,
+            "started": started, "finished": now(), "load_average_after": os.getloadavg(), "trainings": rows,
+        }  # fmt: skip
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=1) + "\n")  # also where it is cut short afterwards
 
 
 if __name__ == "__main__":

@@ -66,9 +66,8 @@ def draw(data: Data):
         for line, label in lines.items():
             ax.axhline(float(table[f"loss_{line}"]), color=COLORS.get(line, "0.4"), lw=1.2, label=label)
         ax.set(xlabel="step", yscale="log", title=f"{name}, {table.sizes['seed']} seeds", ylim=(0.005, 0.5))
-        ax.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.4], [".01", ".02", ".05", ".1", ".2", ".4"])
+        ax.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.4], ["0.01", "0.02", "0.05", "0.1", "0.2", "0.4"])
         ax.minorticks_off()
-        ax.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
     axes[0].set_ylabel(r"loss $\frac{1}{2}E(\hat y-y)^2$")
     axes[0].legend(fontsize=9)
     table = data["tied"]
