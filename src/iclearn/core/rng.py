@@ -129,8 +129,8 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
     def fraction(word: Array) -> Array:  # 1 ≤ f < 2, of the upper 23 bits
         return jax.lax.bitcast_convert_type((word >> 9) | jnp.uint32(0x3F800000), jnp.float32)
 
-    def polynomial(series: tuple[np.float32, ...], square: Array) -> Array:
-        return functools.reduce(lambda total, term: total * square + term, reversed(series[:-1]), series[-1])
+    def polynomial(series: tuple[np.float32, ...], square: Array) -> Any:
+        return functools.reduce(lambda total, term: total * square + term, reversed(series))
 
     def signed(value: Array, bit: int) -> Array:
         flip = (second << (31 - bit)) & jnp.uint32(0x80000000)

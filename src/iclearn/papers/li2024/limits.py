@@ -8,6 +8,7 @@ with raw labels (B and C) the gradient step, with log labels (A) a regression on
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -64,7 +65,7 @@ def _compared(model: AbstractDocumentModel, other: AbstractDocumentModel, batch:
 def best(build: Build, batch: Batch[Document]) -> tuple[float, float]:
     """The weight w in (0, 4) with the least loss on these documents, and that loss."""
     options = {"xatol": 1e-9}
-    found = minimize_scalar(
+    found: Any = minimize_scalar(
         lambda w: float(_loss(build, jnp.asarray(w), batch)), bounds=(0, 4), method="bounded", options=options
     )
     return float(found.x), float(found.fun)
