@@ -131,6 +131,27 @@ def test_side_by_side_runs_equal_runs_alone(tmp_path):
     assert all(a.equals(b) for a, b in zip(together, alone, strict=True))
 
 
+def test_runs_of_a_program_are_stored_when_they_end(tmp_path, monkeypatch):
+    """On a GPU groups of one program follow each other: what has ended is kept when a later one is stopped."""
+    monkeypatch.setattr("iclearn.papers.lab.on_accelerator", lambda: True)
+    small = [recipe(seed).replace(engine="samples", task__num_prompts=6) for seed in range(2)]
+    large = [one.replace(model=Attention("merged", num_heads=3)) for one in small]
+    lab, ended = Lab(tmp_path), []
+
+    def stop_after_the_first_program(text):
+        ended.append(text)
+        if len(ended) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(lab, "say", stop_after_the_first_program)
+    with pytest.raises(KeyboardInterrupt):
+        lab.run([*small, *large])
+    again = Lab(tmp_path)
+    assert [again.store.get(one) is not None for one in (*small, *large)] == [True, True, False, False]
+    assert len(again.run([*small, *large])) == 4
+    assert (again.facts.trained, again.facts.reused) == (2, 2)
+
+
 def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp_path):
     lab, second_done = Lab(tmp_path, workers=4), threading.Event()
 

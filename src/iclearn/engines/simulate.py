@@ -218,7 +218,12 @@ def next_length(count: int, seconds: float, every: int, limit: int) -> int:
     return max(every, min(limit, int(min(faster, 8 * count)) // every * every))
 
 
-def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], None] | None = None) -> list[Trace]:
+def simulate_many(
+    recipes: Sequence[Recipe],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    finished: Callable[[int, Trace], None] | None = None,
+) -> list[Trace]:
     """Train several recipes: what `simulate` gives one by one, to rounding, in less time.
 
     Recipes that lead to the same program (same sizes, rule, steps and records: seeds, learning rates and whatever else
@@ -228,6 +233,7 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
     Args:
         recipes: the experiments.
         progress: called between chunks with (runs·steps done, runs·steps in all). Default: a bar in a notebook.
+        finished: called with the index and the Trace of each recipe as soon as those of its program have ended.
 
     Returns:
         The Trace of each recipe, in order.
@@ -253,6 +259,8 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
     for index, recipe in enumerate(recipes):
         if recipe.optimizer.rule == "flow":
             traces[index] = simulate(recipe)
+            if finished is not None:
+                finished(index, traces[index])
             done += recipe.steps
             note(done)
             continue
@@ -270,4 +278,6 @@ def simulate_many(recipes: Sequence[Recipe], *, progress: Callable[[int, int], N
         for i, (index, setup, _) in enumerate(members):
             state = runs.final_state(i)
             traces[index] = finished_trace(recipes[index], setup, runs.logs[i], state, runs.bad_steps[i], facts)
+            if finished is not None:
+                finished(index, traces[index])
     return [traces[index] for index in range(len(recipes))]

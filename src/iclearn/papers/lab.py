@@ -129,14 +129,14 @@ class Lab:
         begin = time.perf_counter()
         done = itertools.count(1)
         sampled = [recipe for recipe in recipes if recipe.engine in ("samples", "gram")]
-        together: set[str] = set()
+        together: dict[str, Trace] = {}
         if len(sampled) > 1 and not self.offline and on_accelerator():  # a CPU has no room for that
             together = self.train_group(sampled)
 
         def one(recipe: Recipe) -> tuple[Trace, bool]:
             interrupts.check()
             with self.only_once(recipe.hash):
-                trace = self._stored(recipe)
+                trace = together.get(recipe.hash) or self._stored(recipe)
                 made = trace is None
                 if trace is None:
                     if self.offline:
@@ -171,18 +171,34 @@ class Lab:
         trace = self.store.get(recipe) if self.offline else self.store.sound(recipe)
         return None if trace is not None and self.refresh and not trace.up_to_date else trace
 
-    def train_group(self, recipes: Sequence[Recipe]) -> set[str]:
-        """Train what is not stored yet side by side in one program; the hashes of the recipes that were."""
+    def train_group(self, recipes: Sequence[Recipe]) -> dict[str, Trace]:
+        """Train what is not stored yet, runs of one program side by side; each is stored when those of its program end.
+
+        Args:
+            recipes: the experiments.
+
+        Returns:
+            The hash of each recipe that was trained, and its Trace, also where it diverged and is not stored.
+        """
         if self.offline:
-            return set()
+            return {}
+        made: dict[str, Trace] = {}
         with self.only_once(f"group of {recipes[0].hash}"):
             missing = [recipe for recipe in recipes if self._stored(recipe) is None]
-            for recipe, trace in zip(missing, simulate_many(missing), strict=True):
+
+            def keep(index: int, trace: Trace) -> None:
                 if trace.status is not Status.DIVERGED:
-                    self.store.put(recipe, trace)
+                    self.store.put(missing[index], trace)
                 self.facts.simulated_seconds += trace.provenance["wall_seconds"]
+                made[missing[index].hash] = trace
+                self.say(f"{len(made)}/{len(missing)} runs")
+
+            def between(done: int, total: int) -> None:
+                interrupts.check()
+
+            simulate_many(missing, progress=between, finished=keep)
         self.facts.trained += len(missing)
-        return {recipe.hash for recipe in missing}
+        return made
 
     def concurrently(self, *calls: Callable[[Lab], Any], at_once: int | None = None) -> list[Any]:
         """The results of several collections, side by side where there are cores for it.
