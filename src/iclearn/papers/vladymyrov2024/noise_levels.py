@@ -276,7 +276,7 @@ FIGURE = Figure(
     ),
     setup=f"""d = {DIM}, N = {CONTEXT}; x, w ~ N(0, I), y = w·x + σ ξ, σ drawn for each prompt; target w·x_q
 exact: GD++ (lowest of {RESTARTS} random starts and of continuations, population loss), ridge with λ = E σ² ("ConstRR"), ridge with the true level ("oracle"), of which the loss is subtracted
-trained: diag and full on fresh prompts, from weights of size .01 and .05, Adam lr .02 and .01, gradient clipped to norm 1, halved every sixth of the steps; 512 prompts a step, 3000 and 2000 steps (--preset small); 2048 prompts, 10,000 steps, all laws, 2 to 4 layers (--preset full, for a GPU). One layer of diag is one step of gradient descent, the exact value of GD++
+trained: diag and full on fresh prompts, from weights of size .01 and .05, Adam lr .02 and .01, gradient clipped to norm 1, halved every sixth of the steps; 512 prompts a step, 3000 and 2000 steps (--preset small); 2048 prompts, 5000 steps, all laws, diag with 2 to 4 and full with 3 layers (--preset full, for a GPU). One layer of diag is one step of gradient descent, the exact value of GD++
 measured on 100 batches of 2048 fresh prompts against ridge with λ = E σ² on the same ones: the median over batches of the difference of their losses""",
     cost="3 minutes on 2 cores (--preset small)",
 )  # fmt: skip
