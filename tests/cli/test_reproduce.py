@@ -5,6 +5,8 @@ import json
 import pytest
 
 from iclearn.cli import main
+from iclearn.cli.reproduce import ReproduceArgs
+from iclearn.core.registry import PAPERS
 
 
 def test_reproduce_one_figure_then_draw_only(tmp_path, capsys):
@@ -49,3 +51,8 @@ def test_theory_prints_the_saddles(capsys):
     assert main(["theory", "zhang2025", "--eigenvalues", "0.4", "0.3", "0.2", "0.1", "--context", "31", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["saddle_losses"] == pytest.approx([1, 0.64057971, 0.37737216, 0.2098046, 0.13599507], abs=1e-8)
+
+
+def test_help_names_every_paper():
+    for name in PAPERS.names():
+        assert name in " ".join((ReproduceArgs.__doc__ or "").split()), name
