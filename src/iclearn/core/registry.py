@@ -87,6 +87,8 @@ _SPECS = {
     "covariance": "iclearn.tasks.covariance:Covariance",
     "linear_regression": "iclearn.tasks.regression:LinearRegression",
     "varied_regression": "iclearn.tasks.varied_regression:VariedRegression",
+    "pooled_regression": "iclearn.tasks.pooled_regression:PooledRegression",
+    "task_covariance": "iclearn.tasks.task_covariance:TaskCovariance",
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",
