@@ -132,6 +132,6 @@ PROBES = Registry("probe", "iclearn.probes", {})
 
 _PREDICTORS = (
     "LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent", "StepFilter",
-    "NewtonFilter", "RidgeFilter",
+    "NewtonFilter", "RidgeFilter", "DiscreteMMSE", "SmoothedMMSE", "Oracle",
 )  # fmt: skip
 PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})
