@@ -122,6 +122,7 @@ THEORIES = Registry(
 # Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
 _LAYOUTS = {
     "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
+    "predictors": "raventos2023",
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",
