@@ -128,6 +128,17 @@ class PooledSource(AbstractBlockSource):
         blocks = jax.vmap(self.sequences_of)(jnp.arange(self.num_blocks))
         return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: self.num_prompts], blocks)
 
+    @eqx.filter_jit
+    def everything(self, contexts: int | range = 0) -> Batch:
+        drawn = self.sequences()  # once for all prefixes
+        lengths = range(1, contexts + 1) if isinstance(contexts, int) and contexts else contexts
+        counts = jnp.asarray(lengths or [self.tokens - 1])
+        labels = drawn.y if self.target_noise else drawn.truth
+        prompts = jax.vmap(lambda n: prefix_prompt(drawn.x, drawn.y, n))(counts)
+        target = jnp.swapaxes(labels[:, counts], 0, 1)
+        prompts, target = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), (prompts, target))
+        return Batch(prompts, target, jnp.full(len(target), 1 / len(target), self.dtype))
+
     def _weight(self, index: Any) -> Array:
         return ((self.positions(index) < self.num_prompts) / self.num_prompts).astype(self.dtype)
 
