@@ -86,6 +86,5 @@ def test_files_that_do_not_fit_are_refused_in_one_line(tmp_path, arrays, capsys)
     assert "needs arrays such as m16_pool" in refusal(m3_pool=None)
     assert "needs the array 'm3_latent_y'" in refusal(m3_latent_y=None)
     assert "must be (sequence, token, dim)" in refusal(m3_latent_y=arrays["m3_latent_y"][:-1])
-    assert not verified(tmp_path, arrays, m4_pool=arrays["m3_pool"], **{
-        name.replace("m3", "m4"): values for name, values in arrays.items() if "m3_" in name
-    }).passed, "a pool of three tasks is not m4"  # fmt: skip
+    other = {name.replace("m3", "m4"): values for name, values in arrays.items() if "m3_" in name}
+    assert not verified(tmp_path, arrays, **other).passed, "a pool of three tasks is not m4"
