@@ -148,6 +148,16 @@ def test_fresh_prompts_take_tasks_of_the_pool():
     assert np.abs(np.asarray(task.pool(0)) - solved).max(1).min() < 1e-10
 
 
+def test_pools_of_all_sizes_share_the_program_of_fresh_prompts():
+    task, key = small(num_prompts=None, noise=0.0), stream(5, "steps")
+    sizes = jnp.array([1.0, 2.0, 5.0])
+    many = jax.vmap(lambda k: task.unchecked(num_tasks=k).fresh(0, key, 8, "float64").target)(sizes)
+    for index, size in enumerate(sizes):
+        alone = task.replace(num_tasks=int(size)).fresh(0, key, 8, "float64").target
+        np.testing.assert_allclose(many[index], alone, rtol=1e-12)
+    assert task.fresh_parameters() == {"noise": 0.0, "num_tasks": 5}
+
+
 def test_the_least_population_loss_of_a_pool_is_lus():
     """Γ = R[(1+1/ℓ)R + (tr R/d+ρ)/α I]⁻¹ is the optimum over the pool, so the loss is (tr R − tr R B⁻¹ R)/d."""
     task = small(dim=4, context_len=8, num_tasks=3, noise=0.1, target_noise=False, covariance=LU, num_prompts=None)

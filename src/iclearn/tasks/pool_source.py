@@ -76,7 +76,7 @@ class PooledSource(AbstractBlockSource):
         noise_std: () standard deviation of the noise.
         law: of the tasks.
         pool_key: from which the tasks of the pool are drawn.
-        num_tasks: size of the pool (None: every prompt has a new task).
+        num_tasks: () size of the pool, so that pools of all sizes share a program (None: every prompt has a new task).
         tokens: context pairs and query.
         balanced: whether tasks are taken in turn.
         target_noise: whether targets have noise.
@@ -86,7 +86,7 @@ class PooledSource(AbstractBlockSource):
     noise_std: Float[Array, ""]
     law: TaskLaw
     pool_key: Key[Array, ""]
-    num_tasks: int | None = eqx.field(static=True)
+    num_tasks: Int[Array, ""] | None
     tokens: int = eqx.field(static=True)
     balanced: bool = eqx.field(static=True)
     target_noise: bool = eqx.field(static=True)

@@ -138,7 +138,7 @@ class PooledRegression(AbstractTask, kind="pooled_regression"):
         return range(first, self.context_len + 1)
 
     def fresh_parameters(self) -> dict[str, Any]:
-        return {"noise": self.noise}
+        return {"noise": self.noise, **({} if self.num_tasks is None else {"num_tasks": self.num_tasks})}
 
     def traceable_fields(self) -> frozenset[str]:
         return frozenset({"noise"})
@@ -202,7 +202,7 @@ class PooledRegression(AbstractTask, kind="pooled_regression"):
             noise_std=as_array(self.noise**0.5, jnp.float64),
             law=self.law(which),
             pool_key=stream(seed, "tasks"),
-            num_tasks=None if which == NEW else self.num_tasks,
+            num_tasks=None if which == NEW or self.num_tasks is None else jnp.asarray(self.num_tasks, int),
             tokens=self.context_lengths(which)[-1] + 1,
             balanced=self.balanced,
             target_noise=self.target_noise,
