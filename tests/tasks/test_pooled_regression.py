@@ -48,11 +48,11 @@ def test_gaussian_tasks_have_their_covariance_and_those_on_the_sphere_their_norm
 
 
 def test_tasks_are_chosen_by_chance_or_in_turn_and_the_number_of_prompts_stays():
-    chance = np.bincount(numbers(small(num_prompts=5000)), minlength=5)
-    assert chance.sum() == 5000
-    assert 5 < np.abs(chance - 1000).max() < 150, "binomial, with standard deviation 28"
-    turn = np.bincount(numbers(small(num_prompts=5003, balanced=True)), minlength=5)
-    assert sorted(turn.tolist()) == [1000, 1000, 1001, 1001, 1001]
+    chance = np.bincount(numbers(small()), minlength=5)
+    assert chance.sum() == 2000
+    assert 3 < np.abs(chance - 400).max() < 75, "binomial, with standard deviation 18"
+    turn = np.bincount(numbers(small(num_prompts=2003, balanced=True)), minlength=5)
+    assert sorted(turn.tolist()) == [400, 400, 401, 401, 401]
 
 
 def test_balanced_tasks_do_not_change_n():
@@ -63,9 +63,11 @@ def test_balanced_tasks_do_not_change_n():
     chosen = np.concatenate([np.asarray(source.chosen(i)) for i in range(source.num_blocks)])[: source.num_prompts]
     assert len(chosen) == 12_000
     assert set(np.bincount(chosen, minlength=5000)) == {2, 3}
-    few = numbers(small(num_tasks=50, num_prompts=20, balanced=True))
-    assert len(set(few)) == 20, "no task twice where there are more tasks than prompts"
-    starts = {int(numbers(small(num_tasks=50, num_prompts=1, balanced=True), seed=s)[0]) for s in range(6)}
+    few = [
+        np.asarray(small(num_tasks=50, num_prompts=20, balanced=True).source(s, "f8").chosen(0))[:20] for s in range(6)
+    ]
+    assert len(set(few[0].tolist())) == 20, "no task twice where there are more tasks than prompts"
+    starts = {int(chosen[0]) for chosen in few}
     assert len(starts) > 2, "and not always the first ones"
 
 
@@ -79,32 +81,33 @@ def test_sizes_are_rounded_and_not_truncated(ratio, dim, size):
 
 
 def test_a_pool_of_one_task_is_that_task():
-    task = small(num_tasks=1, num_prompts=50, test_prompts=50)
+    task = small(num_tasks=1, test_prompts=2000)
     pool = np.asarray(task.pool(0))
     assert pool.shape == (1, 3)
-    for fields, which in [({}, "train"), ({}, "pool"), ({"balanced": True}, "train")]:
-        w = np.asarray(task.replace(**fields).source(0, "float64", which).sequences().w)
-        np.testing.assert_array_equal(w, np.repeat(pool, 50, 0))
+    for which in ("train", "pool"):
+        w = np.asarray(task.source(0, "float64", which).sequences().w)
+        np.testing.assert_array_equal(w, np.repeat(pool, 2000, 0))
+    assert not np.asarray(task.replace(balanced=True).source(0, "float64").chosen(0)).any()
 
 
 @pytest.mark.parametrize("noisy", [True, False])
 def test_the_target_has_the_noise_of_the_context_or_none(noisy):
-    source = small(noise=0.5, target_noise=noisy, num_prompts=20_000).source(0, "float64")
+    source = small(noise=0.5, target_noise=noisy).source(0, "float64")
     drawn, batch = source.sequences(), source.everything()
     np.testing.assert_array_equal(batch.prompt.y, drawn.y[:, :-1])
     np.testing.assert_allclose(drawn.truth[..., 0], np.einsum("bti,bi->bt", drawn.x, drawn.w), rtol=1e-12)
-    assert float(jnp.var(drawn.y[:, :-1] - drawn.truth[:, :-1])) == pytest.approx(0.5, rel=0.03)
+    assert float(jnp.var(drawn.y[:, :-1] - drawn.truth[:, :-1])) == pytest.approx(0.5, rel=0.06)
     error = np.asarray(batch.target - drawn.truth[:, -1])
-    assert error.var() == pytest.approx(0.5 if noisy else 0.0, rel=0.05)
+    assert error.var() == pytest.approx(0.5 if noisy else 0.0, rel=0.12)
 
 
 def test_the_two_test_laws():
     law = TaskCovariance.spike(-1)
-    task = small(test_prompts=4000, test_covariance=law, test_context_len=9, covariance=LU)
+    task = small(test_prompts=2000, test_covariance=law, test_context_len=9, covariance=LU)
     assert task.tests == ("pool", "new")
-    assert np.bincount(numbers(task, "pool"), minlength=5).min() > 600
+    assert np.bincount(numbers(task, "pool"), minlength=5).min() > 300
     pool, new = (task.source(0, "float64", which).sequences() for which in ("pool", "new"))
-    assert pool.x.shape == new.x.shape == (4000, 10, 3)
+    assert pool.x.shape == new.x.shape == (2000, 10, 3)
     assert not np.isin(pool.x[:10, :4, 0], task.source(0, "float64").sequences().x[..., 0]).any(), "new inputs"
     w = np.asarray(new.w)
     assert (w[:, :2] == 0).all()
@@ -116,7 +119,7 @@ def test_the_two_test_laws():
 
 
 def test_single_precision_sees_the_same_prompts():
-    task = small(num_tasks=4, num_prompts=10)
+    task = small(num_tasks=4)
     one, two = (task.source(0, dtype).sequences() for dtype in ("float32", "float64"))
     assert one.y.dtype == jnp.float32
     np.testing.assert_allclose(one.y, two.y, atol=1e-5)
@@ -124,7 +127,7 @@ def test_single_precision_sees_the_same_prompts():
 
 def test_the_loss_over_prefixes_counts_the_empty_one():
     """Engines agree with the answers to every prefix of every sequence, the answer to none included."""
-    task = small(prefixes=True, num_prompts=300)
+    task = small(prefixes=True)
     drawn = task.source(0, "float64").sequences()
     recipe = icl.Recipe(task=task, model=icl.Attention("merged", num_heads=1), init=icl.Init(0.3), seed=0)
     key = stream(0, "steps")
@@ -136,14 +139,14 @@ def test_the_loss_over_prefixes_counts_the_empty_one():
         )
     whole, without = task.context_lengths(), task.replace(empty_prefix=False).context_lengths()
     assert (list(whole), list(without)) == ([0, 1, 2, 3, 4], [1, 2, 3, 4])
-    fresh = task.replace(num_prompts=None).fresh(0, key, 7, "float64")
-    assert fresh.target.shape == (7 * 5, 1)
+    fresh = task.replace(num_prompts=None).fresh(0, key, 8, "float64")
+    assert fresh.target.shape == (8 * 5, 1)
     assert float(fresh.weight.sum()) == pytest.approx(1.0)
 
 
 def test_fresh_prompts_take_tasks_of_the_pool():
     task = small(num_prompts=None, noise=0.0, target_noise=False)
-    batch = task.fresh(0, stream(5, "steps"), 64, "float64")
+    batch = task.fresh(0, stream(5, "steps"), 8, "float64")
     solved = np.linalg.lstsq(np.asarray(batch.prompt.x[0]), np.asarray(batch.prompt.y[0]), rcond=None)[0][:, 0]
     assert np.abs(np.asarray(task.pool(0)) - solved).max(1).min() < 1e-10
 
