@@ -87,6 +87,8 @@ _SPECS = {
     "covariance": "iclearn.tasks.covariance:Covariance",
     "linear_regression": "iclearn.tasks.regression:LinearRegression",
     "varied_regression": "iclearn.tasks.varied_regression:VariedRegression",
+    "pooled_regression": "iclearn.tasks.pooled_regression:PooledRegression",
+    "task_covariance": "iclearn.tasks.task_covariance:TaskCovariance",
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",
@@ -120,6 +122,7 @@ THEORIES = Registry(
 # Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
 _LAYOUTS = {
     "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
+    "predictors": "raventos2023",
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",
@@ -130,6 +133,6 @@ PROBES = Registry("probe", "iclearn.probes", {})
 
 _PREDICTORS = (
     "LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent", "StepFilter",
-    "NewtonFilter", "RidgeFilter",
+    "NewtonFilter", "RidgeFilter", "DiscreteMMSE", "SmoothedMMSE", "Oracle",
 )  # fmt: skip
 PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})

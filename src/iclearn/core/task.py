@@ -61,12 +61,12 @@ class AbstractSource(eqx.Module):
         raise IclearnError("prompts of this task have no prefixes")
 
     @eqx.filter_jit  # one program instead of one for every operation
-    def everything(self, contexts: int = 0) -> Batch | FeatureBatch:
+    def everything(self, contexts: int | range = 0) -> Batch | FeatureBatch:
         """All prompts at once.
 
         Args:
             contexts: 0 for the prompts as they are; above 0 for all their prefixes of 1..contexts pairs, as prompts of
-                their own.
+                their own; a range for their prefixes of these numbers of pairs.
 
         Returns:
             The prompts; their weights add up to one.
@@ -78,9 +78,10 @@ class AbstractSource(eqx.Module):
 
         if contexts == 0:
             return gather(jax.vmap(self.block)(indices))
-        parts = [gather(jax.vmap(lambda i, n=n: self.prefix_block(i, n))(indices)) for n in range(1, contexts + 1)]
+        lengths = range(1, contexts + 1) if isinstance(contexts, int) else contexts
+        parts = [gather(jax.vmap(lambda i, n=n: self.prefix_block(i, n))(indices)) for n in lengths]
         whole = jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
-        return eqx.tree_at(lambda b: b.weight, whole, whole.weight / contexts)
+        return eqx.tree_at(lambda b: b.weight, whole, whole.weight / len(lengths))
 
 
 class AbstractBlockSource(AbstractSource):

@@ -75,14 +75,17 @@ def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> 
 
 
 @eqx.filter_jit
-def stream_moments(source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int) -> Moments:
+def stream_moments(
+    source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
+) -> Moments:
     """The moments over all prompts of a source, block by block in bounded memory.
 
     Args:
         source: the prompts.
         features: the feature map.
         out_dim: number of outputs.
-        contexts: 0 for the prompts as they are; above 0 for the mean over their prefixes of 1..contexts pairs.
+        contexts: 0 for the prompts as they are; above 0 for the mean over their prefixes of 1..contexts pairs; a range
+            for that over their prefixes of these numbers of pairs.
 
     Returns:
         The moments, in double precision.
@@ -103,8 +106,9 @@ def stream_moments(source: AbstractSource, features: AbstractFeatureMap, out_dim
             one = batch_moments(features, source.prefix_block(index, context))
             return jax.tree.map(jnp.add, sums, one)
 
-        total = jax.lax.fori_loop(1, contexts + 1, add_prefix, zero)
-        return jax.tree.map(lambda a: a / contexts, total)
+        lengths = range(1, contexts + 1) if isinstance(contexts, int) else contexts
+        total = jax.lax.fori_loop(lengths.start, lengths.stop, add_prefix, zero)
+        return jax.tree.map(lambda a: a / len(lengths), total)
 
     return sum_blocks(part, source.num_blocks, zero)
 
@@ -123,7 +127,7 @@ def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int |
     """
 
     def collect(which: str) -> Moments:
-        contexts = task.context_len if task.prefixes and which == "train" else 0
+        contexts = task.context_lengths() if task.prefixes and which == "train" else 0
         moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
         return jax.tree.map(lambda a: a.astype(dtype), moments)
 

@@ -125,7 +125,7 @@ def samples_engine(
         blank = task.unchecked(**dict.fromkeys(parameters, 0.0))  # what a program must not depend on
         traced = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
         return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
-    train = summarized(task.source(seed, dtype).everything(task.context_len if task.prefixes else 0), model)
+    train = summarized(task.source(seed, dtype).everything(task.context_lengths() if task.prefixes else 0), model)
     count = train.weight.shape[0]
     return SamplesEngine(tests, spread_prompts(train, count), count, batch_size)
 

@@ -142,14 +142,16 @@ class Verification:
         paths = [q for q in self.quantities if q.role == "path"]
         early = any(not q.passed and q.differences.ravel()[0] > q.tolerance for q in paths)
         starts = [q for q in self.quantities if q.role == "start" and not q.passed]
-        follows = any(len(q.beyond) > 1 for q in paths) or not paths
+        follows = any(len(q.beyond) > 1 for q in paths) or (not paths and bool(starts))
         if not follows and len(wrong) == 1 and len(next(iter(wrong.values())).beyond) == 1:
             return (
                 f"one number of {next(iter(wrong))} was altered; everything else in the file agrees with it unaltered"
             )
+        given = ", ".join(self.inputs)
+        if not paths and not starts:
+            return f"what differs is {', '.join(wrong)}, or what it is computed from (given: {given})"
         if not follows:
             return f"the training in the file agrees; what was altered is in {', '.join(wrong)}"
-        given = ", ".join(self.inputs)
         predictions = [q for q in starts if q.name.startswith("pred")]
         if predictions and len(predictions[0].beyond) == 1:
             return f"the tokens of prompt {predictions[0].beyond[0][0]} are not those of the run"

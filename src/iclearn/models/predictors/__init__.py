@@ -14,12 +14,13 @@ from ...core.registry import PREDICTORS
 from .components import PCR, EmpiricalPCR
 from .descent import GradientDescent
 from .filters import AbstractFilter, NewtonFilter, RidgeFilter, StepFilter
+from .pool_mixtures import DiscreteMMSE, Oracle, SmoothedMMSE
 from .shrinkage import Bayes, LeastSquares, Ridge
 from .softmax_descent import SoftmaxDescent
 
 __all__ = [
-    "PCR", "AbstractFilter", "Bayes", "EmpiricalPCR", "GradientDescent", "LeastSquares", "NewtonFilter", "Ridge",
-    "RidgeFilter", "SoftmaxDescent", "StepFilter",
+    "PCR", "AbstractFilter", "Bayes", "DiscreteMMSE", "EmpiricalPCR", "GradientDescent", "LeastSquares",
+    "NewtonFilter", "Oracle", "Ridge", "RidgeFilter", "SmoothedMMSE", "SoftmaxDescent", "StepFilter",
 ]  # fmt: skip
 
 

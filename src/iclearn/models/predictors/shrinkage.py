@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -45,6 +46,54 @@ def ridge_solution(
     rows = jnp.concatenate([x, jnp.sqrt(jnp.asarray(penalty, x.dtype)) * jnp.eye(dim, dtype=x.dtype)])
     labels = jnp.concatenate([y, jnp.zeros((dim, y.shape[1]), y.dtype)])
     return jnp.linalg.pinv(rows) @ labels
+
+
+def grams_before(
+    x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
+) -> tuple[Float[Array, "tokens dim dim"], Float[Array, "tokens dim output"]]:
+    """XᵀX and Xᵀy over the tokens before each token of a sequence.
+
+    Args:
+        x: (tokens, dim) inputs.
+        y: (tokens, output) labels.
+
+    Returns:
+        (tokens, dim, dim) and (tokens, dim, output); zero for the first token.
+    """
+    rows = jnp.concatenate([x, y], -1)
+    sums = jnp.cumsum(jnp.einsum("ti,tj->tij", x, rows)[:-1], 0)
+    both = jnp.concatenate([jnp.zeros((1, *sums.shape[1:]), x.dtype), sums])
+    return both[..., : x.shape[1]], both[..., x.shape[1] :]
+
+
+def ridge_prefixes(
+    x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"], penalty: Float[Array, ""]
+) -> Float[Array, "tokens dim output"]:
+    """`ridge_solution` of the tokens before each token of a sequence, in double precision and in one pass.
+
+    With a penalty from running sums of XᵀX, one Cholesky factor for each prefix; without one by pseudo-inverses.
+
+    Args:
+        x: (tokens, dim) inputs.
+        y: (tokens, output) labels.
+        penalty: of the norm; may be traced.
+
+    Returns:
+        (tokens, dim, output) w; zero for the first token.
+    """
+    x, y, penalty = (jnp.asarray(part, jnp.float64) for part in (x, y, penalty))
+
+    def solved() -> Array:
+        gram, cross = grams_before(x, y)
+        factor = jnp.linalg.cholesky(gram + penalty * jnp.eye(x.shape[1]))
+        half = jax.scipy.linalg.solve_triangular(factor, cross, lower=True)
+        return jax.scipy.linalg.solve_triangular(jnp.swapaxes(factor, -1, -2), half, lower=False)
+
+    def limit() -> Array:
+        seen = jnp.tril(jnp.ones((x.shape[0], x.shape[0])), -1)[..., None]
+        return jax.vmap(lambda keep: ridge_solution(x * keep, y * keep, 0.0))(seen)
+
+    return jax.lax.cond(penalty > 0, solved, limit)
 
 
 def scalar(value: Array | float) -> Float[Array, ""]:
@@ -91,6 +140,11 @@ class Ridge(AbstractModel):
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         return prompt.query @ ridge_solution(*context(prompt), self.penalty)
 
+    def predict_prefixes(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
+    ) -> Float[Array, "tokens output"]:
+        return jnp.einsum("td,tdo->to", x, ridge_prefixes(x, y, self.penalty)).astype(x.dtype)
+
 
 class Bayes(AbstractModel):
     """Posterior mean of w·x_q for w ~ N(mean, covariance) per output and labels with noise of variance `noise`.
@@ -134,6 +188,14 @@ class Bayes(AbstractModel):
         x, y = context(prompt)
         centered = ridge_solution(x @ self.factor, y - x @ self.mean, self.noise)
         return prompt.query @ (self.mean + self.factor @ centered)
+
+    def predict_prefixes(
+        self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
+    ) -> Float[Array, "tokens output"]:
+        inputs = x.astype(jnp.float64)
+        bent, known = inputs @ self.factor, inputs @ self.mean
+        centered = ridge_prefixes(bent, y - known, self.noise)
+        return (known + jnp.einsum("td,tdo->to", bent, centered)).astype(x.dtype)
 
 
 def as_columns(vector: Float[Array, " ..."]) -> Float[Array, "dim output"]:
