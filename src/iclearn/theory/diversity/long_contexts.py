@@ -154,5 +154,5 @@ def best_ridge(
     def at(log: float) -> float:
         return float(getattr(pool_errors(alpha, kappa, tau, noise, np.exp(log)), error))
 
-    found = minimize_scalar(at, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+    found: Any = minimize_scalar(at, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
     return float(np.exp(found.x)), float(found.fun)
