@@ -201,8 +201,8 @@ def checked(name: str, value: Any) -> np.ndarray:
     Returns:
         The array.
 
-    >>> checked("kappa", [0.5, np.inf])
-    array([0.5, inf])
+    >>> checked("kappa", [0.5, np.inf]).tolist()
+    [0.5, inf]
     """
     array = as_numbers(name, value)
     low = array >= 0 if name in _MAY_VANISH else array > 0
