@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .models import predictors
     from .models.attention import Attention
     from .models.deep_attention import DeepAttention
+    from .models.label_gram import MatrixAttention
     from .models.lsa import LSA
     from .models.softmax_layers import SoftmaxLayer
     from .models.transformer import LinearTransformer
@@ -66,6 +67,7 @@ _HOME = {
     "engines.training_loss": ("TrainingLoss",),
     "models.attention": ("Attention",),
     "models.deep_attention": ("DeepAttention",),
+    "models.label_gram": ("MatrixAttention",),
     "models.lsa": ("LSA",),
     "models.softmax_layers": ("SoftmaxLayer",),
     "models.transformer": ("LinearTransformer",),
@@ -90,10 +92,10 @@ _PACKAGES = {
 __all__ = [
     "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "Claim", "Covariance",
     "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
-    "LinearTransformer", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report", "SoftmaxLayer",
-    "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__", "configure",
-    "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz", "reproduce",
-    "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
+    "LinearTransformer", "MatrixAttention", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report",
+    "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__",
+    "configure", "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz",
+    "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
 ]  # fmt: skip
 
 

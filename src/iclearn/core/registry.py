@@ -92,6 +92,7 @@ _SPECS = {
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",
+    "matrix_attention": "iclearn.models.label_gram:MatrixAttention",
     "lsa": "iclearn.models.lsa:LSA",
     "lsa_together": "iclearn.models.lsa_together:LSATogether",
     "linear_transformer": "iclearn.models.transformer:LinearTransformer",
@@ -116,6 +117,8 @@ THEORIES = Registry(
     {
         **{n: f"iclearn.theory.{n}.of_recipe:THEORY" for n in _THEORIES},
         "ahn2023": "iclearn.theory.depth.of_recipe:THEORY",
+        "lu2025": "iclearn.theory.diversity.of_recipe:LU",
+        "letey2026": "iclearn.theory.diversity.of_recipe:LETEY",
     },
 )  # fmt: skip
 
@@ -123,6 +126,7 @@ THEORIES = Registry(
 _LAYOUTS = {
     "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
     "predictors": "raventos2023",
+    "theory": "lu2025", "gamma": "lu2025", "finite": "lu2025", "published": "lu2025",
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",

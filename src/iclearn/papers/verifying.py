@@ -20,7 +20,7 @@ from ..core.registry import LAYOUTS
 from ..store.npz import read_npz
 
 RTOL = 1e-9  # of golden traces, over all steps
-Role = Literal["start", "path", "end", "size"]
+Role = Literal["start", "path", "end", "size", "value"]
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Quantity:
         name: as the file names it.
         given: the array in the file.
         ours: the array computed here; one of another shape is refused by `compare`.
-        role: ``start`` (from inputs and initial weights), ``path`` (a value a step), ``end`` (after training) or ``size``
-            (a number that the arrays tell too).
-        tolerance: largest difference, relative to each value (``path``) or to the largest one of the array.
+        role: ``start`` (from inputs and initial weights), ``path`` (a value a step), ``end`` (after training), ``size``
+            (a number that the arrays tell too) or ``value`` (one of a table of values, where nothing is trained).
+        tolerance: largest difference, relative to each value (``path``, ``value``) or to the largest one of the array.
         least: what differences are relative to at least: an array that is zero but for rounding has no size of its own.
 
     >>> loss = np.array([1.0, 0.5, 0.25])
@@ -57,7 +57,8 @@ class Quantity:
     @property
     def differences(self) -> np.ndarray:
         """The relative differences; infinite where a value is not a number."""
-        size = np.abs(self.ours) if self.role == "path" else np.max(np.abs(self.ours), initial=0.0)
+        each = self.role in ("path", "value")
+        size = np.abs(self.ours) if each else np.max(np.abs(self.ours), initial=0.0)
         with np.errstate(all="ignore"):
             found = np.abs(self.given - self.ours) / np.maximum(size, max(self.least, np.finfo(float).tiny))
         return np.where(np.isfinite(found), found, np.where(self.given == self.ours, 0.0, np.inf))
