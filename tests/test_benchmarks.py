@@ -154,6 +154,7 @@ def test_the_page_of_compiled_code_holds_its_results():
     assert markdown(report).strip() in (ROOT / "docs" / "compiled.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is the extra `bench`")
 def test_depth_steps_compare_the_same_models(tmp_path):
     """A model that differs from the naive one is an error of the script."""

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
     "words",
     [
         ("tests/engines/test_golden.py",),
-        ("tests/engines/test_batch.py", "-k", "run_alone and (full or rank or moments)"),
+        pytest.param(
+            ("tests/engines/test_batch.py", "-k", "run_alone and (full or rank or moments)"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_numbers_hold_with_optimized_programs(words, tmp_path):

@@ -42,7 +42,7 @@ def small_disk(tmp_path):
     "words",
     [
         LARGE,
-        ["sweep", "grid.yaml", "--out", "s"],
+        pytest.param(["sweep", "grid.yaml", "--out", "s"], marks=pytest.mark.slow),
         pytest.param(["reproduce", "zhang2025", "landscape", "--out", "r"], marks=pytest.mark.slow),
     ],
 )

@@ -95,7 +95,7 @@ chunk: 1
 """
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_sweep_finishes_its_chunk(tmp_path, workers):
     (tmp_path / "grid.yaml").write_text(SPEC)
     words = ["sweep", "grid.yaml", "--out", "s", "--workers", str(workers), "--path", "serial"]

@@ -141,8 +141,15 @@ def jnp_leaves(tree):
     return [np.asarray(a) for a in arrays if not jnp.issubdtype(a.dtype, jax.dtypes.prng_key)]
 
 
-@pytest.mark.parametrize("name", ["separate, rank 2", "merged reduced", "moments"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("separate, rank 2", "float32"),
+        ("separate, rank 2", "float64"),
+        ("merged reduced", "float32"),
+        ("moments", "float64"),
+    ],
+)
 def test_the_kernel_is_the_written_loop(name, dtype):
     """The same expressions inside Pallas, interpreted here; padding of the last block included."""
     base, given = CASES[name].replace(dtype=dtype, steps=12), numbers(3)

@@ -153,6 +153,7 @@ def test_infinitely_many_prompts_of_infinitely_many_tasks():
         matrix_error(np.ones((4, 5)), law, context_len, noise)
 
 
+@pytest.mark.slow
 def test_the_trained_matrix_comes_to_the_limit_as_one_over_dim():
     """(α, κ, τ, ρ, λ) = (2, 2, 1, .1, .1): dim times the excess over the limit is the same at d = 10 and 20.
 

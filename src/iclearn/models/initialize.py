@@ -70,7 +70,8 @@ def draw_mlp(key: Key[Array, ""], dim: int, out_dim: int, width: int, init: Init
 
 def _scaled(*pairs: tuple[Any, Any]) -> list[Any]:
     """Each array times its factor, by numpy where neither is traced, so that nothing is compiled for it."""
-    return [factor * numpy_of(weights, factor).asarray(weights) for weights, factor in pairs]
+    with np.errstate(all="ignore"):  # a scale beyond floating point is told by the loss
+        return [factor * numpy_of(weights, factor).asarray(weights) for weights, factor in pairs]
 
 
 def _keep(weights: Any, entry: int, start: int, stop: int | None) -> Any:

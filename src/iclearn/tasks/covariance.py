@@ -164,4 +164,5 @@ class Covariance(Spec, kind="covariance"):
         if not self.rotate:
             return as_array(numpy_of(roots).diag(roots))
         rotation = random_rotation(key, dim)
-        return as_array(numpy_of(rotation, roots).asarray(rotation) * roots)
+        with np.errstate(all="ignore"):  # as JAX: what overflows is infinite
+            return as_array(numpy_of(rotation, roots).asarray(rotation) * roots)

@@ -147,7 +147,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     def covariance_matrix(self, seed: int | Array) -> Float[Array, "dim dim"]:
         factor = self.covariance.factor(self.dim, stream(seed, "covariance"))
         factor = numpy_of(factor).asarray(factor)
-        return as_array(factor @ factor.T)
+        with np.errstate(all="ignore"):  # as JAX: what overflows is infinite
+            return as_array(factor @ factor.T)
 
     def _fixed_task(self, seed: int | Array) -> Float[Array, "dim output"]:
         (w,) = standard_normals(stream(seed, "in_weight_task"), ((self.dim, self.out_dim),))

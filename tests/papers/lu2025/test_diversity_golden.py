@@ -7,7 +7,10 @@ from iclearn.core.errors import IclearnError
 from iclearn.papers.lu2025.setup import Sizes, trained_errors
 from iclearn.papers.verifying import verify_file
 
-FILES = ("theory_isotropic", "theory_scaled", "theory_structured", "gamma_star", "published_sims", "finite_d_means")
+FILES = (
+    "theory_isotropic", "theory_scaled", "theory_structured", "gamma_star", "published_sims",
+    pytest.param("finite_d_means", marks=pytest.mark.slow),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)
