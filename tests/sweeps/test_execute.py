@@ -192,6 +192,7 @@ def test_an_interrupt_leaves_a_folder_that_goes_on(tmp_path):
     assert status(folder.root).complete
 
 
+@pytest.mark.slow
 def test_interrupted_workers_let_go_of_their_chunks(tmp_path):
     plan = make_plan(tiny(steps=4_000_000, record=Record(0, 2)), {"seed": {"range": 4}}, chunk=1, path="serial")
     folder = SweepFolder.create(tmp_path / "s", plan)
