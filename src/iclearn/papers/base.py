@@ -12,8 +12,8 @@ import html
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -192,6 +192,20 @@ class Figure:
         return verdicts
 
 
+OptionsT = TypeVar("OptionsT", bound="PaperOptions")
+
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """What one paper alone is given: subclasses have a field for every flag, with its default."""
+
+    @classmethod
+    def of(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
+        """Options from a table in which None means not given; unknown names are left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if name in known and value is not None})
+
+
 @dataclass(frozen=True)
 class Paper:
     """A paper: its figures in order, and how it is cited. Registered in `core.registry.PAPERS`.
@@ -199,8 +213,8 @@ class Paper:
     Args:
         notes: what this project found that the paper does not say.
         seeds: of a figure with random starts, when none are asked for.
-        options: a dataclass of what this paper alone is given: its fields are flags of ``iclearn reproduce``, and
-            ``of(given)`` makes one from those that were given. None for a paper that takes no options.
+        options: a dataclass of what this paper alone is given (`PaperOptions`): its fields are flags of ``iclearn
+            reproduce``, and ``of(given)`` makes one from those that were given. None for a paper that takes no options.
     """
 
     id: str

@@ -43,6 +43,11 @@ def counter(title: str, name: str, change: Callable[[Any], Any], **where: Any) -
     return Counterexample(title, lambda data: changed(data, name, change, **where))
 
 
+def scaled(title: str, name: str, factor: float, **where: Any) -> Counterexample:
+    """A counter-example with one array times a factor (NaN: lost) at some labels; see `changed`."""
+    return counter(title, name, times(factor), **where)
+
+
 def a_nan(name: str, **where: Any) -> Counterexample:
     """A counter-example with NaN at some labels of one array."""
     return counter("one value is NaN", name, lambda a: a * np.nan, **where)

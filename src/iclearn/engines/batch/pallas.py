@@ -72,14 +72,16 @@ def train_pallas(
             final_ref[i, at] = row
 
     shapes = tuple(jax.ShapeDtypeStruct((rows, padded), weights.dtype) for rows in (samples, num_weights))
-    call = (_by_mosaic if (backend or default_backend()) == "mosaic" else _by_triton)(
-        kernel, shapes, padded // block, block, backend == "interpret"
-    )
+    backend = backend or default_backend()
+    if backend == "mosaic":
+        call = _by_mosaic(kernel, shapes, padded // block, block)
+    else:
+        call = _by_triton(kernel, shapes, padded // block, block, interpret=backend == "interpret")
     curve, final = call(lengths, weights, numbers)
     return curve[:, :runs], final[:, :runs]
 
 
-def _by_mosaic(kernel: Callable[..., None], shapes: Any, programs: int, block: int, interpret: bool) -> Callable:
+def _by_mosaic(kernel: Callable[..., None], shapes: Any, programs: int, block: int) -> Callable:
     """The kernel compiled by Mosaic; each program reads and writes its columns of the whole arrays."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import mosaic_gpu
@@ -92,7 +94,7 @@ def _by_mosaic(kernel: Callable[..., None], shapes: Any, programs: int, block: i
     return mosaic_gpu.kernel(body, out_type=shapes, grid=(programs,), grid_names=("program",), compiler_params=lanes)
 
 
-def _by_triton(kernel: Callable[..., None], shapes: Any, programs: int, block: int, interpret: bool) -> Callable:
+def _by_triton(kernel: Callable[..., None], shapes: Any, programs: int, block: int, *, interpret: bool) -> Callable:
     """The kernel compiled by Triton, or interpreted; each program is given its columns."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton

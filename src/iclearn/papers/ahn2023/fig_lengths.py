@@ -10,6 +10,7 @@ from ...theory.depth import gdpp_minima, gdpp_residual, krylov, tied_descent
 from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_each, judge_groups
 from ..lab import Lab
+from ..perturbing import scaled
 from .setup import (
     DIM,
     FRESH,
@@ -132,12 +133,7 @@ def near_gdpp(data: Data) -> Outcome:
 
 
 def changed(title: str, which: str, name: str, factor: float, **where: object) -> Counterexample:
-    def perturb(data: Data) -> Data:
-        new = data[which].copy(deep=True)
-        new[name].loc[where] = new[name].loc[where] * factor
-        return {**data, which: new}
-
-    return Counterexample(title, perturb)
+    return scaled(title, f"{which}/{name}", factor, **where)
 
 
 NAN = float("nan")

@@ -14,6 +14,7 @@ from ...theory.depth import gdpp_minima, krylov
 from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_each, judge_seeds, judge_true
 from ..lab import Lab
+from ..perturbing import scaled
 
 DIM, CONTEXT, RESTARTS = 5, 20, 200
 KNOWN = (0.05750115, 0.08654791, 0.10234491)
@@ -100,12 +101,7 @@ def at_a_minimum(data: Data) -> Outcome:
 
 
 def changed(title: str, name: str, factor: float, **where: object) -> Counterexample:
-    def perturb(data: Data) -> Data:
-        new = data["landscape"].copy(deep=True)
-        new[name].loc[where] = new[name].loc[where] * factor
-        return {"landscape": new}
-
-    return Counterexample(title, perturb)
+    return scaled(title, f"landscape/{name}", factor, **where)
 
 
 FIGURE = Figure(

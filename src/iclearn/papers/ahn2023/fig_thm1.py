@@ -14,6 +14,7 @@ from ...theory.depth import one_layer
 from ..base import Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_groups
 from ..lab import Lab
+from ..perturbing import counter
 
 CONTEXT, STEPS = 20, 12_000
 SPECTRA = {"white": (1.0,) * 5, "rotated": (1.0, 1.0, 0.25, 0.0625, 1.0)}
@@ -97,12 +98,7 @@ def within(name: str, tolerance: float):
 
 
 def changed(title: str, name: str, case: str, value: float) -> Counterexample:
-    def perturb(data: Data) -> Data:
-        new = data["ends"].copy(deep=True)
-        new[name].loc[{"case": case}] = value
-        return {"ends": new}
-
-    return Counterexample(title, perturb)
+    return counter(title, f"ends/{name}", lambda a: a * 0 + value, case=case)
 
 
 FIGURE = Figure(

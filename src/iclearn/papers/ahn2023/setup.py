@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -20,7 +20,7 @@ from ...models.transformer import LinearTransformer
 from ...tasks.covariance import Covariance
 from ...tasks.varied_regression import VariedRegression
 from ...theory.depth import gdpp_loss
-from ..base import Choice
+from ..base import Choice, PaperOptions
 from ..judging import Outcome
 from ..lab import Lab
 
@@ -32,7 +32,7 @@ Inputs = Literal["white", "rotated"]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PaperOptions):
     """What `iclearn reproduce ahn2023` is given.
 
     Args:
@@ -48,12 +48,6 @@ class Options:
 
     def __post_init__(self) -> None:
         check_choice("--preset", self.preset, Preset)
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """Options from a table in which None means not given; unknown names are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 def preset_of(lab: Lab) -> Preset:

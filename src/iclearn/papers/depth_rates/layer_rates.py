@@ -21,6 +21,7 @@ from ...theory.depth import (
 from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, judge_each, judge_true
 from ..lab import Lab
+from ..perturbing import scaled
 
 DIM, CONTEXT, LAYERS, NEWTON, SPECTRA = 5, 20, (1, 2, 3, 4), 11, 200_000
 JUDGED = 8  # of Newton's losses: later ones are ruled by rare spectra
@@ -152,12 +153,7 @@ def looping(data: Data) -> Outcome:
 
 
 def changed(title: str, name: str, factor: float, **where: object) -> Counterexample:
-    def perturb(data: Data) -> Data:
-        new = data["rates"].copy(deep=True)
-        new[name].loc[where] = new[name].loc[where] * factor
-        return {"rates": new}
-
-    return Counterexample(title, perturb)
+    return scaled(title, f"rates/{name}", factor, **where)
 
 
 def swapped(title: str, one: str, other: str) -> Counterexample:

@@ -11,7 +11,7 @@ from ...core.model import mean_loss
 from ...core.trace import Trace
 from ...models.transformer_forms import FullTransformer
 from ...probes import fit_gdpp, gdpp_construction, interpolated
-from ..base import Choice, Claim, Counterexample, Data, Figure
+from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_seeds
 from ..lab import Lab
 from .setup import (
@@ -29,6 +29,7 @@ from .setup import (
     last,
     measured,
     models_of,
+    nan_of,
     recipe,
 )  # fmt: skip
 
@@ -144,10 +145,6 @@ def plateau(data: Data) -> Outcome:
     near = np.abs(table["loss"].values / ONE_DIRECTION - 1) <= 0.02
     spent = (near * np.gradient(table["record"].values)).sum(1)
     return judge_seeds((spent >= 300).tolist(), {"steps": spent.tolist(), "height": ONE_DIRECTION})
-
-
-def nan_of(name: str) -> Counterexample:
-    return changed("NaN", "training", name, float("nan"))
 
 
 FIGURE = Figure(

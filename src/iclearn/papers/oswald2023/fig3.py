@@ -8,7 +8,7 @@ import xarray as xr
 
 from ...probes import gdpp_construction
 from ...theory.depth import sampled_krylov, sampled_tied_descent, sampled_tied_gdpp, uniform_spectra
-from ..base import Choice, Claim, Counterexample, Data, Figure
+from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_each, judge_seeds
 from ..lab import Lab
 from .fig2 import with_weights
@@ -27,6 +27,7 @@ from .setup import (
     evaluation,
     last,
     measured,
+    nan_of,
     recipe,
 )
 
@@ -169,10 +170,6 @@ def noted(data: Data) -> Outcome:
     return judge_each(
         [*(np.array(off) <= 1).ravel().tolist(), exact, tight], {n: best[n].values.tolist() for n in NOTED}
     )
-
-
-def nan_of(name: str) -> Counterexample:
-    return changed("NaN", "training", name, float("nan"))
 
 
 FIGURE = Figure(

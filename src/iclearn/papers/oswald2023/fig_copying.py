@@ -27,6 +27,7 @@ from .setup import (
     last,
     measured,
     models_of,
+    nan_of,
     recipe,
     trained,
 )
@@ -106,10 +107,6 @@ def copies(data: Data) -> Outcome:
 def learned(data: Data) -> Outcome:
     grown = data["training"]["following"].isel(record=-1).values / data["training"]["following"].isel(record=0).values
     return trained(judge_seeds((grown >= 5).tolist(), grown.tolist()), data["training"])
-
-
-def nan_of(name: str) -> Counterexample:
-    return changed("NaN", "training", name, float("nan"))
 
 
 FIGURE = Figure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from ...core.checks import check_choice
-from ...core.errors import IclearnError
 from ...core.model import AbstractModel, AbstractModelSpec
 from ...core.prompt import Batch
 from ...core.recipe import Init, Optimizer, Recipe, Record
@@ -22,8 +21,9 @@ from ...probes import mean_differences
 from ...tasks.covariance import Covariance
 from ...tasks.varied_regression import Inputs, VariedRegression
 from ...theory.depth import uniform_step
-from ..base import Counterexample, Data, Outcome
+from ..base import Counterexample, Data, Outcome, PaperOptions
 from ..lab import Lab, on_accelerator
+from ..perturbing import scaled
 
 DIM = CONTEXT = 10
 VARIANCE = 1 / 12  # of an input U(−½, ½)
@@ -41,7 +41,7 @@ KNOWN = "the notes this was built from had runs of 1 to 4 seeds, and their numbe
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PaperOptions):
     """What `iclearn reproduce oswald2023` is given.
 
     Args:
@@ -56,12 +56,6 @@ class Options:
 
     def __post_init__(self) -> None:
         check_choice("preset", self.preset, Literal["auto", "full", "small"])
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """Options from a table in which None means not given; unknown names are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 def is_full(lab: Lab) -> bool:
@@ -142,19 +136,13 @@ def measured(
 
 
 def changed(title: str, table: str, name: str, factor: float, **where: Any) -> Counterexample:
-    """The data with a variable times a factor, where the coordinates say."""
+    """The data with a variable of a table times a factor, where the coordinates say."""
+    return scaled(title, f"{table}/{name}", factor, **where)
 
-    def perturb(data: Data) -> Data:
-        new = data[table].copy(deep=True)
-        if name not in new:
-            raise IclearnError(f"{table} has no {name}")
-        if where:
-            new[name].loc[where] = new[name].loc[where] * factor
-        else:
-            new[name] = new[name] * factor
-        return {**data, table: new}
 
-    return Counterexample(title, perturb)
+def nan_of(name: str, table: str = "training") -> Counterexample:
+    """The data with a variable of a table lost."""
+    return changed("NaN", table, name, float("nan"))
 
 
 def trained(outcome: Outcome, *tables: xr.Dataset) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from ...core.trace import Trace
 from ...models.transformer import LinearTransformer
 from ...tasks.covariance import Covariance
 from ...tasks.varied_regression import VariedRegression
+from ..base import PaperOptions
 
 DIM, CONTEXT = 10, 20
 DEPTHS = (1, 2, 3, 4)
@@ -62,7 +63,7 @@ PRESETS: dict[str, Preset] = {
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(PaperOptions):
     """What `iclearn reproduce vladymyrov2024` is given.
 
     Args:
@@ -77,12 +78,6 @@ class Options:
 
     def __post_init__(self) -> None:
         check_choice("preset", self.preset, PresetName)
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """Options from a table in which None means not given; unknown names are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 def task_of(law: str, num_prompts: int | None = None) -> VariedRegression:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, cast
+
 import numpy as np
 
-from ...core.checks import check_int
+from ...core.checks import check_choice, check_int
 from ...core.errors import IclearnError
+from ...tasks.task_covariance import TaskCovariance
+
+NAMED = Literal["isotropic", "power", "linear", "flat", "spike"]
 
 
 def task_spectrum(name: str, dim: int) -> np.ndarray:
@@ -25,39 +30,10 @@ def task_spectrum(name: str, dim: int) -> np.ndarray:
     """
     check_int("dim", dim, 1)
     kind, *rest = name.split(":")
+    floor = ["0"] if kind == "spike" and len(rest) == 1 else []
     try:
-        numbers = [float(value) for value in rest]
-        values = _values(kind, numbers, dim)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        values = None
-    if values is None or not np.isfinite(values).all() or values.min() < 0 or not values.sum() > 0:
+        check_choice("spectrum", kind, NAMED)
+        return TaskCovariance(cast(Any, kind), tuple(float(value) for value in (*rest, *floor))).values(dim)
+    except (ValueError, OverflowError, IclearnError) as error:
         allowed = "isotropic, power:P, linear, flat:M (1 ≤ M ≤ dim), spike:I or spike:I:F (0 ≤ F, index I below dim)"
-        raise IclearnError(f"a spectrum of {dim} eigenvalues is one of {allowed}, not {name!r}")
-    return values * (dim / values.sum())
-
-
-def _values(kind: str, numbers: list[float], dim: int) -> np.ndarray:
-    index = np.arange(1.0, dim + 1)
-    if kind == "power":
-        return index ** -_only(numbers)
-    if kind == "flat":
-        return (index <= _whole(_only(numbers), 1, dim)).astype(float)
-    if kind == "spike":
-        where, floor = numbers if len(numbers) == 2 else (_only(numbers), 0.0)
-        values = np.full(dim, floor)
-        values[_whole(where, -dim, dim - 1)] = dim - floor * (dim - 1)
-        return values
-    if kind not in ("isotropic", "linear") or numbers:
-        raise ValueError(kind)
-    return np.ones(dim) if kind == "isotropic" else index[::-1].copy()
-
-
-def _only(numbers: list[float]) -> float:
-    (number,) = numbers
-    return number
-
-
-def _whole(number: float, least: int, most: int) -> int:
-    if number != int(number) or not least <= number <= most:
-        raise ValueError(number)
-    return int(number)
+        raise IclearnError(f"a spectrum of {dim} eigenvalues is one of {allowed}, not {name!r}") from error
