@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 
 from ...core.checks import check_int
+from ...core.jax_settings import small_work
 from ...tasks.wishart_spectrum import spectral_quadrature
 from .spectral import gdpp_gain, nodes_needed
 from .wishart import recursion_moments
@@ -143,6 +144,7 @@ def _unpack(p: Any, layers: int, tied: bool) -> tuple[list[Any], list[Any]]:
     return [p[i] for i in range(layers)], [p[layers + i] for i in range(layers - 1)]
 
 
+@small_work()
 def gdpp_minimum(
     dim: int, context_len: int, start: Sequence[float], layers: int, *, tied: bool = False, noise: float = 0.0
 ) -> Best:
@@ -181,6 +183,7 @@ def gdpp_minimum(
     return Best(height, tuple(map(float, steps)), tuple(map(float, curvature)))
 
 
+@small_work()
 def gdpp_minima(
     dim: int, context_len: int, layers: int, *, restarts: int = 40, seed: int = 0, noise: float = 0.0
 ) -> tuple[Best, ...]:
