@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from ...theory.depth import gdpp_minima, gdpp_minimum, ridge_loss
 from ..base import Choice, Claim, Counterexample, Data, Figure
@@ -69,7 +70,9 @@ def collect(lab: Lab) -> Data:
 
 def sixth(loss: np.ndarray) -> tuple[float, float]:
     """Mean loss in the fifth and in the last sixth of training."""
-    size = max(1, len(loss) // 6)
+    size = len(loss) // 6
+    if not size:  # a run that diverged at once
+        return float("nan"), float("nan")
     return float(loss[-2 * size : -size].mean()), float(loss[-size:].mean())
 
 
@@ -153,6 +156,9 @@ def panel(ax: Axes, data: Data, law: str) -> None:
             places.ravel(), values.ravel(), mark, color=color, mfc="white", label=label if values.size else None
         )
     ax.set_xticks(DEPTHS)
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
     ax.set_title(rf"$\sigma \sim$ {law}" if "U" in law else rf"$\sigma \in$ {law}", fontsize=11)
 
 
@@ -174,8 +180,16 @@ def oracle_below(data: Data) -> Outcome:
         float(exact_part["constant"].sel(law=law) - exact_part["oracle"].sel(law=law)) for law in trained["law"].values
     ]
     above = (trained["typical"] + ERRORS * trained["typical_error"]).values + np.array(gap)[:, None]
-    told = {"ridge with the mean level over it": (1 + room).round(4).tolist()}
-    runs = judge_groups(dict(enumerate((above > 0).tolist())), told)  # a run that diverged is none that holds
+    lost = np.isnan(above).all(1)  # every seed diverged: no model to judge; elsewhere such a run is none that holds
+    told = {
+        "ridge with the mean level over it": (1 + room).round(4).tolist(),
+        "diverged": {
+            str(cell): int(gone)
+            for cell, gone in zip(trained["cell"].values, np.isnan(above).sum(1), strict=True)
+            if gone
+        },
+    }
+    runs = judge_groups(dict(enumerate((above[~lost] > 0).tolist())), told)
     return Outcome(told, worst(judge_each((room > 0).tolist(), told).verdict, runs.verdict), runs.seeds)
 
 
@@ -272,11 +286,16 @@ FIGURE = Figure(
             "the mean: diag_adapts inconclusive, diag_two_layers contradicted (errors up to .027), full_adapts inconclusive (one seed 14.9 ± 12.8): single prompts rule it. The median in float32: 1.926 to 1.934 for five seeds of diag and 9.75 for the sixth, which had diverged when the norm of a gradient overflowed (its last stored weights are the first ones); full (start .1, 1500 steps) four of six seeds below 2.0805. The median in float64, full (start .05, 2000 steps): again four of six (1.959 to 1.979; 2.120 and 2.067), six of eight",
             "float64, in which that seed ends at 1.940 (others diverged at lr .03 in float64 as well); the median over batches; the mean is judged apart (diag_adapts_in_mean) and not expected to hold",
         ),
+        Choice(
+            "four layers of diag, and runs that diverged", "on an H200, 3000 steps of 2048 prompts: diag with four layers at the learning rate of the others, every law of the noise, eight seeds each; two of eight seeds of three layers at σ ∈ {1, 3, 5}",
+            "all 40 runs of four layers diverged: the gradient of a polynomial of degree 81 in a prompt has no mean that a batch of 2048 can show; oracle_is_least, which counted a run that diverged as one below the oracle, said contradicted",
+            "a setting of which every seed diverged is named and left out of oracle_is_least, there is no model to compare; in a setting with other seeds such a run still counts against the claim",
+        ),
         Choice("what is claimed of trained models", "nothing else", "the notes' 1.941 for diag and the runs above were known; two layers of diag gave 2.139 against 2.187", "only inequalities, with 4 standard errors"),
     ),
     setup=f"""d = {DIM}, N = {CONTEXT}; x, w ~ N(0, I), y = w·x + σ ξ, σ drawn for each prompt; target w·x_q
 exact: GD++ (lowest of {RESTARTS} random starts and of continuations, population loss), ridge with λ = E σ² ("ConstRR"), ridge with the true level ("oracle"), of which the loss is subtracted
-trained: diag and full on fresh prompts, from weights of size .01 and .05, Adam lr .02 and .01, gradient clipped to norm 1, halved every sixth of the steps; 512 prompts a step, 3000 and 2000 steps (--preset small); 2048 prompts, 5000 steps, all laws, diag with 2 to 4 and full with 3 layers (--preset full, for a GPU). One layer of diag is one step of gradient descent, the exact value of GD++
+trained: diag and full on fresh prompts, from weights of size .01 and .05, Adam lr .02 and .01, gradient clipped to norm 1, halved every sixth of the steps; 512 prompts a step, 3000 and 2000 steps (--preset small); 2048 prompts, 3000 steps, all laws, diag with 2 to 4 and full with 3 layers (--preset full, for a GPU). One layer of diag is one step of gradient descent, the exact value of GD++
 measured on 100 batches of 2048 fresh prompts against ridge with λ = E σ² on the same ones: the median over batches of the difference of their losses""",
-    cost="3 minutes on 2 cores (--preset small)",
+    cost="3 minutes on 2 cores (--preset small); --preset full: 7.7 minutes on an H200 that made the three GPU figures of oswald2023 at the same time",
 )  # fmt: skip
