@@ -21,6 +21,8 @@ COMMANDS = {
     "explore": "see attention being trained: a page with everything to move, served here or as one file",
     "report": "one HTML file of everything that was reproduced: verdicts, figures, curves, explorer",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
+    "doctor": "what this machine has (devices, caches, extras), and whether a known number comes out",
+    "cite": "how to cite iclearn and the papers it implements",
     "completion": "print a script that completes commands and flags in bash, zsh or tcsh",
 }
 MODULES = {"list": "list_runs"}
