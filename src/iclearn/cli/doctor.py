@@ -21,6 +21,7 @@ EXTRAS = {
     "explore": "the explorer with Python behind it",
     "dask": "sweeps over several machines",
     "llm": "language models with an initial guess",
+    "docs": "the documentation as a site",
     "bench": "benchmarks against naive scripts",
     "test": "the checks",
 }
