@@ -1,4 +1,4 @@
-"""What `mkdocs build` does beside the pages: the explorer as a file of the site, and files of the repository by name."""
+"""Beside the pages `mkdocs build` makes the explorer as a file of the site, and names files of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of docs/: their code runs and prints what they say, names exist, and the site is built without a warning."""
+"""The pages of docs/: their code prints what they say, names exist, and the site is built without a warning."""
 
 from __future__ import annotations
 
