@@ -19,6 +19,7 @@ from .interventions import clamp, graft, head_ablation
 from .iterated_layer import iterated_losses, label_updates
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .preconditioner import identity_distance, preconditioner_distance
+from .prediction_space import JointPca, PredictionDistance, interpolated_tasks, joint_pca, prediction_distance
 from .predictors_match import NearestPredictor, nearest_predictor
 from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
@@ -28,6 +29,7 @@ from .similarity import (
 )  # fmt: skip
 from .similarity_training import mean_differences
 from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
+from .turning import Crossing, InteriorMinimum, curve_crossing, interior_minimum
 
 __all__ = [
     "Copying", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay",
@@ -40,6 +42,8 @@ __all__ = [
     "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved", "population_distance",
     "population_sensitivity", "preconditioner_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian",
     "value_key_conserved",
+    "Crossing", "InteriorMinimum", "JointPca", "PredictionDistance", "curve_crossing", "interior_minimum",
+    "interpolated_tasks", "joint_pca", "prediction_distance",
 ]  # fmt: skip
 
 
