@@ -96,6 +96,7 @@ _SPECS = {
     "lsa": "iclearn.models.lsa:LSA",
     "lsa_together": "iclearn.models.lsa_together:LSATogether",
     "linear_transformer": "iclearn.models.transformer:LinearTransformer",
+    "causal_transformer": "iclearn.models.causal_transformer:CausalTransformer",
     "deep_attention": "iclearn.models.deep_attention:DeepAttention",
     "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
     "reduce": "iclearn.sweeps.plan:Reduce",
