@@ -46,7 +46,9 @@ def curve_crossing(places: Any, first: Any, second: Any, *, log: bool = True) ->
     (8.0, (4.0, 16.0), 1, True)
     """
     x, a, b = (
-        finite(f"the {name}", v, 1) for name, v in (("places", places), ("first curve", first), ("second curve", second))
+        finite("the places", places, 1),
+        finite("the first curve", first, 1),
+        finite("the second curve", second, 1),
     )
     if not x.size == a.size == b.size or x.size < 2:
         raise IclearnError(f"curves need as many values as places, at least two: {x.size}, {a.size} and {b.size}")
@@ -59,7 +61,7 @@ def curve_crossing(places: Any, first: Any, second: Any, *, log: bool = True) ->
     there = np.flatnonzero(gap != 0)
     turns = np.flatnonzero(np.diff(np.sign(gap[there])))
     if not turns.size:
-        return Crossing(float("nan"), (float("nan"),) * 2, 0, False)
+        return Crossing(float("nan"), (float("nan"), float("nan")), 0, False)
     left, right = there[turns[0]], there[turns[0] + 1]
     place = x[left] + (x[right] - x[left]) * gap[left] / (gap[left] - gap[right])
     ends = np.array([place, x[left], x[right]])

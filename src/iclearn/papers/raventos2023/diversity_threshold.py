@@ -15,7 +15,7 @@ from ..judging import Outcome, judge_above, judge_each, worst
 from ..lab import Lab
 from ..perturbing import a_nan, changed, counter, plus, times
 from .examples import example
-from .judges import BOUND, SOME, at_role, ends, known, needs_full, of_role, pools_above, spread_of
+from .judges import BOUND, SOME, at_role, ends, known, of_role, pools_above, spread_of, unfinished
 from .pool_trainings import trained
 from .setup import NOISE, Options
 
@@ -30,7 +30,7 @@ def collect(lab: Lab) -> Data:
     preset = options.sizes
     return {
         "short": trained(lab, "short"), "long": trained(lab, "long"), "roles": preset.roles,
-        "complete": preset.complete, "steps": (preset.short.steps, preset.long.steps),
+        "scope": preset.scope, "steps": (preset.short.steps, preset.long.steps),
     }  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def curve(ax: Axes, sizes: np.ndarray, rows: np.ndarray, style: str, color: str,
 
 def draw(data: Data):
     figure, axes = plt.subplots(2, 3, figsize=(14, 7.6))
-    steps = dict(zip(("short", "long"), data["steps"], strict=True))
+    steps: dict[str, int] = dict(zip(COLORS, data["steps"], strict=True))
     for row, reference in enumerate(("ridge", "dmmse")):
         for column, test in enumerate(("pool", "new")):
             ax = axes[row, column]
@@ -82,10 +82,9 @@ def draw(data: Data):
     curve(axes[0, 2], sizes, rows, "o-", "C2", f"Δ({steps['long']:,} steps) / Δ({steps['short']:,} steps)")
     axes[0, 2].axhline(1, color="black", lw=0.8)
     axes[0, 2].set_yscale("log")
-    cross = curve_crossing(sizes, rows.mean(0), np.ones(len(sizes))) if np.isfinite(rows).all() and len(sizes) > 1 else None
-    if cross is not None and cross.count:
+    if np.isfinite(rows).all() and (cross := curve_crossing(sizes, rows.mean(0), np.ones(len(sizes)))).count:
         axes[0, 2].axvline(cross.at, color="C2", ls=":", lw=1.2, label=f"threshold, k ≈ {cross.at:.0f}")
-    axes[0, 2].set(title="more training: away from ridge (> 1) or to it", ylabel="ratio of Δ(transformer, ridge), new tasks")
+    axes[0, 2].set(title="more training: away from ridge (> 1) or to it", ylabel="ratio of Δ to ridge, new tasks")
     ax = axes[1, 2]
     for name, color in COLORS.items():
         values = ends(data[name], "new", "truth")
@@ -100,11 +99,12 @@ def draw(data: Data):
         ax.set_xlabel("tasks in the pool")
     for ax in (axes[0, 1], axes[0, 2], axes[1, 2]):
         ax.legend(fontsize=9)
-    figure.tight_layout()
     return figure
 
 
 def memorizes(data: Data) -> Outcome:
+    if early := unfinished(data, directions=True):
+        return early
     share = ends(data["long"], "pool", "dmmse") / known(data["long"], "pool", "dmmse-ridge")
     rows = {f"k = {size}": share.sel(pool=size).values for size in of_role(data, "memorized", "long")}
     return pools_above({name: 0.1 - values for name, values in rows.items()}, 0.0, rows)
@@ -112,6 +112,8 @@ def memorizes(data: Data) -> Outcome:
 
 def moves(data: Data, role: str, sign: float) -> Outcome:
     """Whether more training multiplies Δ to ridge on new tasks by more (sign 1) or less (−1) than one."""
+    if early := unfinished(data, directions=True):
+        return early
     found = ratios(data)
     rows = {f"k = {size}": found[size] for size in of_role(data, role, "long") if size in found}
     return pools_above({name: sign * np.log(values) for name, values in rows.items()}, 0.0, rows)
@@ -126,8 +128,8 @@ def closer(data: Data) -> Outcome:
 
 
 def crossing(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     found = ratios(data)
     sizes, rows = np.array(list(found)), np.stack(list(found.values()), 1)
     each = [curve_crossing(sizes, row, np.ones(len(sizes))) for row in rows]
@@ -139,8 +141,8 @@ def crossing(data: Data) -> Outcome:
 
 
 def like_ridge(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     rows = {}
     for name in ("short", "long"):
         ratio = ends(data[name], "new", "truth") / known(data[name], "new", "ridge-truth")
@@ -149,6 +151,8 @@ def like_ridge(data: Data) -> Outcome:
 
 
 def beats(data: Data) -> Outcome:
+    if early := unfinished(data, directions=True):
+        return early
     rows = {}
     for name in ("short", "long"):
         ratio = ends(data[name], "new", "truth") / known(data[name], "new", "dmmse-truth")
@@ -160,20 +164,25 @@ def splits(data: Data) -> Outcome:
     found = [abs(data[name]["cross"] / data[name]["cross_error"]).values.ravel() for name in ("short", "long")]
     errors = [data[name]["cross_error"].values.ravel() for name in ("short", "long")]
     all_of, spread = np.concatenate(found), np.concatenate(errors)
-    told = {"most, in standard errors": float(all_of.max()), "largest standard error": float(spread.max()), "identities": all_of.size}
+    told = {"most, in standard errors": float(all_of.max()), "largest standard error": float(spread.max())}
     if not np.isfinite(all_of).all():
         return Outcome(told, "failed")
-    return judge_each([bool(all_of.max() <= ERRORS), bool(spread.max() <= 0.05)], told)
+    if spread.max() > 0.05:
+        return Outcome(told, "inconclusive")
+    return judge_each((all_of <= ERRORS).tolist(), told)
 
 
 def no_spread_away(data: Data) -> Data:
     """Two of the seeds on the other side: the direction depends on the seed."""
-    return changed(data, "long/delta", times(0.1), pool=of_role(data, "below", "long"), test="new", reference="ridge", seed=SOME)
+    sizes = of_role(data, "below", "long")
+    return changed(data, "long/delta", times(0.1), pool=sizes, test="new", reference="ridge", seed=SOME)
 
 
 def shifted(factor: float, first: int = 0) -> Callable[[Data], Data]:
     """Δ to ridge on new tasks after long training times a factor, from one of the common pools on."""
-    return lambda data: changed(data, "long/delta", times(factor), pool=common(data)[first:], test="new", reference="ridge")
+    return lambda data: changed(
+        data, "long/delta", times(factor), pool=common(data)[first:], test="new", reference="ridge"
+    )
 
 
 FIGURE = Figure(

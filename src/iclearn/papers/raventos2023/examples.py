@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ..base import Data
-from .pool_trainings import BETWEEN, COMPONENTS, PATH_MEASURES, PLACES, REFERENCES, TESTS
+from .pool_trainings import BETWEEN, COMPONENTS, PATH_MEASURES, PLACES, REFERENCES, TESTS, over_seeds
 from .setup import PRESETS
 
 SEEDS = 3
@@ -39,7 +39,10 @@ TRAJECTORIES = (
     (0.6425, 0.0545, 0.0440, 0.0366, 0.0328, 0.0278, 0.0288, 0.0257, 0.0243, 0.0233, 0.0239, 0.0218, 0.0196, 0.0186), (0.6370, 0.0574, 0.0409, 0.0285, 0.0262, 0.0234, 0.0244, 0.0203, 0.0177, 0.0153, 0.0130, 0.0111, 0.0089, 0.0076),
 )  # fmt: skip
 POSITIONS = (0.97, 0.9, 0.45, 0.3, 0.1, 0.05)  # how far from ridge to dMMSE the long runs end
-PATHS = {32: (0.36, 0.34, 0.62, 0.22, 0.12), 1024: (0.35, 0.34, 0.55, 0.01, 0.2)}  # at the center; the same at both ends but for the first
+PATHS = {
+    32: (0.36, 0.34, 0.62, 0.22, 0.12),
+    1024: (0.35, 0.34, 0.55, 0.01, 0.2),
+}  # at the center; the same at both ends but for the first
 
 
 def base_of(rows: Any) -> np.ndarray:
@@ -93,8 +96,7 @@ def example() -> Data:
     steps = np.array([5000, 10_000])
     shape = np.tile([1.5, 1.0], (len(FULL.short.pools), 1))
     short = [table(FULL.short.pools, steps, SHORT, SHORT_BASE, shape, seed) for seed in range(SEEDS)]
-    seeds = xr.DataArray(np.arange(SEEDS), dims="seed", name="seed")
     return {
-        "short": xr.concat(short, seeds), "long": xr.concat([long_table(seed) for seed in range(SEEDS)], seeds),
-        "roles": FULL.roles, "complete": True, "steps": (FULL.short.steps, FULL.long.steps),
+        "short": over_seeds(short), "long": over_seeds([long_table(seed) for seed in range(SEEDS)]),
+        "roles": FULL.roles, "scope": "all", "steps": (FULL.short.steps, FULL.long.steps),
     }  # fmt: skip

@@ -11,23 +11,30 @@ from ..judging import Outcome
 from ..lab import Lab
 from ..perturbing import changed, times
 from .examples import example as whole_example
-from .judges import BOUND, SOME, needs_full, pools_above
+from .judges import BOUND, SOME, pools_above, unfinished
 from .pool_trainings import trained
 from .setup import Options
 
 MIDDLE = 0.5
-LINES = {"transformer-truth": ("o-", "C3", "transformer"), "dmmse-truth": ("--", "black", "dMMSE"), "ridge-truth": (":", "black", "ridge")}
-APART = {"transformer-dmmse": ("s-", "C0", "Δ(transformer, dMMSE)"), "transformer-ridge": ("D-", "C1", "Δ(transformer, ridge)")}
+LINES = {
+    "transformer-truth": ("o-", "C3", "transformer"),
+    "dmmse-truth": ("--", "black", "dMMSE"),
+    "ridge-truth": (":", "black", "ridge"),
+}
+APART = {
+    "transformer-dmmse": ("s-", "C0", "Δ(transformer, dMMSE)"),
+    "transformer-ridge": ("D-", "C1", "Δ(transformer, ridge)"),
+}
 
 
 def collect(lab: Lab) -> Data:
     options = lab.options if isinstance(lab.options, Options) else Options()
-    return {"long": trained(lab, "long"), "roles": options.sizes.roles, "complete": options.sizes.complete}
+    return {"long": trained(lab, "long"), "roles": options.sizes.roles, "scope": options.sizes.scope}
 
 
 def example() -> Data:
     data = whole_example()
-    return {name: data[name] for name in ("long", "roles", "complete")}
+    return {name: data[name] for name in ("long", "roles", "scope")}
 
 
 def rows_at(data: Data, index: int, measure: str) -> xr.DataArray:
@@ -43,14 +50,15 @@ def draw(data: Data):
                 rows = rows_at(data, column, measure)
                 ax.plot(rows["place"], rows.mean("seed"), style, color=color, lw=1.6, ms=5, label=label)
                 if rows.sizes["seed"] > 1:
-                    ax.fill_between(rows["place"].values, rows.min("seed"), rows.max("seed"), color=color, alpha=0.15, lw=0)
+                    ax.fill_between(
+                        rows["place"].values, rows.min("seed"), rows.max("seed"), color=color, alpha=0.15, lw=0
+                    )
         axes[0, column].set_title(f"pool of {data['roles'].paths[column]} tasks")
         axes[1, column].set_xlabel(r"place $\alpha$ between two tasks of the pool")
     axes[0, 0].set(ylabel="squared error / d", ylim=(0, None))
     axes[1, 0].set(ylabel="squared difference / d", ylim=(0, None))
     axes[0, 0].legend(fontsize=9)
     axes[1, 0].legend(fontsize=9)
-    figure.tight_layout()
     return figure
 
 
@@ -63,19 +71,21 @@ def nearer(data: Data, index: int, near: str, far: str) -> Outcome:
 
 
 def few_follow(data: Data) -> Outcome:
-    return nearer(data, 0, "dmmse", "ridge") if data["complete"] else needs_full()
+    return unfinished(data) or nearer(data, 0, "dmmse", "ridge")
 
 
 def many_follow(data: Data) -> Outcome:
-    return nearer(data, 1, "ridge", "dmmse")
+    return unfinished(data, directions=True) or nearer(data, 1, "ridge", "dmmse")
 
 
 def ends_known(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     own, ridge = (rows_at(data, 0, f"{name}-truth") for name in ("transformer", "ridge"))
     rows = {f"α = {place:g}": (own.sel(place=place) / own.sel(place=MIDDLE)).values for place in (0.0, 1.0)}
-    below = {f"α = {place:g}, over ridge": (own.sel(place=place) / ridge.sel(place=place)).values for place in (0.0, 1.0)}
+    below = {
+        f"α = {place:g}, over ridge": (own.sel(place=place) / ridge.sel(place=place)).values for place in (0.0, 1.0)
+    }
     return pools_above({name: 1 - values for name, values in (rows | below).items()}, 0.0, rows | below)
 
 

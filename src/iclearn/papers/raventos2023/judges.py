@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from ..base import Counterexample, Data
-from ..judging import Outcome, judge_above, worst
+from ..judging import Outcome, Word, judge_above, worst
 from ..perturbing import changed
 
 BOUND = "one-sided 95 % bound of the mean over seeds (Student), every pool by itself"
@@ -53,7 +53,7 @@ def pools_above(values: Mapping[str, np.ndarray], line: float, told: Mapping[str
         The outcome, with mean and standard deviation over seeds of each.
     """
     shown = {name: spread_of(rows) for name, rows in (told or values).items()}
-    words = [judge_above(rows, line).verdict for rows in values.values()]
+    words: list[Word] = [judge_above(rows, line).verdict for rows in values.values()]
     return Outcome(shown, worst(*words), max((len(rows) for rows in values.values()), default=0))
 
 
@@ -66,9 +66,19 @@ def spread_of(rows: np.ndarray) -> str:
     return f"{np.mean(rows):.3g} ± {np.std(rows, ddof=1):.3g}" if len(rows) > 1 else f"{np.mean(rows):.3g}"
 
 
-def needs_full() -> Outcome:
-    """The verdict on a claim about sizes where only the small preset was run."""
-    return Outcome("needs --preset full", "unfinished")
+def unfinished(data: Data, *, directions: bool = False) -> Outcome | None:
+    """The verdict on a claim for which the training of the preset is too short; None where it is not.
+
+    Args:
+        data: the figure's data; ``scope`` says what can be judged.
+        directions: whether the claim is one of those that the small preset can show.
+
+    Returns:
+        The outcome, or None.
+    """
+    if data["scope"] == "all" or (directions and data["scope"] == "directions"):
+        return None
+    return Outcome(f"needs --preset {'small or full' if directions else 'full'}", "unfinished")
 
 
 def at_role(

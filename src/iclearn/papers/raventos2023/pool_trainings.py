@@ -5,6 +5,7 @@ Models are measured as soon as they are trained and their weights are not kept: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -151,7 +152,9 @@ def measured(trace: Trace, preset: Preset, length: Length) -> dict[str, np.ndarr
 
 def _between(test: AnsweredSet) -> np.ndarray:
     truth, ridge, dmmse = np.asarray(test.answers)
-    return np.stack([((a - b) ** 2).mean(-1) / test.x.shape[-1] for a, b in ((ridge, truth), (dmmse, truth), (dmmse, ridge))])
+    return np.stack(
+        [((a - b) ** 2).mean(-1) / test.x.shape[-1] for a, b in ((ridge, truth), (dmmse, truth), (dmmse, ridge))]
+    )
 
 
 def _of_long(models: list[Any], preset: Preset, num_tasks: int, seed: int) -> dict[str, np.ndarray]:
@@ -246,9 +249,15 @@ def trained(lab: Lab, length: Length) -> xr.Dataset:
     options = lab.options if isinstance(lab.options, Options) else Options()
     preset = options.sizes
     sizes = {name: getattr(preset, name) for name in ("sequences", "first", "pairs", "each")}
-    tables = []
+    tables: list[xr.Dataset] = []
     for seed in lab.seeds:
         hashes = [recipe_of(preset, length, k, seed).hash for k in preset.of(length).pools]
         told = {"recipes": hashes, "paths": list(preset.roles.paths), "version": 1, **sizes}
         tables.append(lab.dataset(f"pools-{length}", told, lambda s=seed: train_and_measure(preset, length, s)))
-    return xr.concat(tables, xr.DataArray(list(lab.seeds), dims="seed", name="seed"), combine_attrs="drop")
+    return over_seeds(tables)
+
+
+def over_seeds(tables: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Tables of seeds 0, 1, 2, … as one with an axis ``seed``."""
+    found: Any = xr.concat(tables, "seed", combine_attrs="drop")
+    return found.assign_coords(seed=np.arange(len(tables)))

@@ -14,6 +14,7 @@ from ..base import PaperOptions
 NOISE = 0.25
 LENGTHS = ("short", "long")
 Length = Literal["short", "long"]
+Scope = Literal["none", "directions", "all"]
 
 
 class Trainings(NamedTuple):
@@ -72,7 +73,7 @@ class Preset(NamedTuple):
         pairs: of tasks that are interpolated between.
         each: sequences of a pair at one place.
         roles: which pools claims are about.
-        complete: whether claims on sizes hold here; else only directions are judged.
+        scope: which claims on trained models are judged here: ``none``, ``directions`` or ``all``.
     """
 
     dim: int
@@ -89,7 +90,7 @@ class Preset(NamedTuple):
     pairs: int
     each: int
     roles: Roles
-    complete: bool
+    scope: Scope
 
     def of(self, length: Length) -> Trainings:
         """The trainings of a length."""
@@ -111,15 +112,15 @@ PresetName = Literal["tiny", "small", "full"]
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         2, 4, 1, 8, 8, 1e-3, "full", Trainings((2, 16), 4, 2), Trainings((2, 16), 8, 4),
-        sequences=16, first=8, pairs=1, each=4, roles=TINY_ROLES, complete=False,
+        sequences=16, first=8, pairs=1, each=4, roles=TINY_ROLES, scope="none",
     ),
     "small": Preset(
         4, 8, 2, 32, 64, 3e-3, "full", Trainings((2, 4, 8, 16, 64, 1024), 1000, 10), Trainings((2, 4, 8, 16, 64, 1024), 4000, 20),
-        sequences=1024, first=128, pairs=2, each=128, roles=SMALL_ROLES, complete=False,
+        sequences=1024, first=128, pairs=2, each=128, roles=SMALL_ROLES, scope="directions",
     ),
     "full": Preset(
         8, 16, 4, 64, 256, 1e-3, "tf32", Trainings(SIZES, 10_000, 10), Trainings((16, 32, 64, 128, 256, 1024), 40_000, 40),
-        sequences=2048, first=512, pairs=16, each=64, roles=FULL_ROLES, complete=True,
+        sequences=2048, first=512, pairs=16, each=64, roles=FULL_ROLES, scope="all",
     ),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from ..lab import Lab
 from ..perturbing import changed, times
 from .diversity_threshold import plain_log
 from .examples import example as whole_example
-from .judges import BOUND, SOME, at_role, needs_full, of_role, pools_above, spread_of
+from .judges import BOUND, SOME, at_role, of_role, pools_above, spread_of, unfinished
 from .pool_trainings import trained
 from .setup import Options
 
@@ -23,12 +23,12 @@ RISE = 1.2
 
 def collect(lab: Lab) -> Data:
     options = lab.options if isinstance(lab.options, Options) else Options()
-    return {"long": trained(lab, "long"), "roles": options.sizes.roles, "complete": options.sizes.complete}
+    return {"long": trained(lab, "long"), "roles": options.sizes.roles, "scope": options.sizes.scope}
 
 
 def example() -> Data:
     data = whole_example()
-    return {name: data[name] for name in ("long", "roles", "complete")}
+    return {name: data[name] for name in ("long", "roles", "scope")}
 
 
 def trajectories(data: Data) -> xr.DataArray:
@@ -39,14 +39,19 @@ def trajectories(data: Data) -> xr.DataArray:
 def minima(data: Data, sizes: list[int]) -> dict[int, list]:
     """For each pool and seed the least value and what comes after it."""
     rows = trajectories(data)
-    return {k: [interior_minimum(rows["record"].values, row, rise=RISE - 1) for row in rows.sel(pool=k).values] for k in sizes}
+    return {
+        k: [interior_minimum(rows["record"].values, row, rise=RISE - 1) for row in rows.sel(pool=k).values]
+        for k in sizes
+    }
 
 
 def positions(data: Data) -> xr.DataArray:
     """(seed, pool) how far the end of each run is on the way from ridge (0) to its dMMSE (1), in the first two components."""
     table = data["long"].sel(component=[1, 2])
     own, line = table["score"].isel(record=-1) - table["ridge_score"], table["dmmse_score"] - table["ridge_score"]
-    return ((own * line).sum("component", skipna=False) / (line**2).sum("component", skipna=False)).transpose("seed", "pool")
+    return ((own * line).sum("component", skipna=False) / (line**2).sum("component", skipna=False)).transpose(
+        "seed", "pool"
+    )
 
 
 def draw(data: Data):
@@ -79,7 +84,9 @@ def draw(data: Data):
         axes[1, 0].plot(ends, level * ends**0.47, ":", color="black", label=r"$\propto k^{.47}$, the paper's exponent")
     axes[1, 0].plot([], [], "o", color="gray", label="risen again by the end")
     axes[1, 0].plot([], [], "o", color="gray", mfc="white", label="not risen")
-    axes[1, 0].set(xlabel="tasks in the pool", ylabel="step of the least Δ to ridge", yscale="log", title=r"$t^*$, every seed")
+    axes[1, 0].set(
+        xlabel="tasks in the pool", ylabel="step of the least Δ to ridge", yscale="log", title=r"$t^*$, every seed"
+    )
     axes[1, 0].legend(fontsize=9)
     plain_log(axes[1, 0])
     for ax in axes[0]:
@@ -95,13 +102,18 @@ def draw(data: Data):
     axes[1, 1].plot([], [], "X", color="gray", mec="black", label="dMMSE of each pool")
     axes[1, 1].plot([], [], "o", color="gray", mec="black", label="end of training")
     first, second = (100 * plane["share"].values[:2]).round(1)
-    axes[1, 1].set(xlabel=f"component 1 ({first} %)", ylabel=f"component 2 ({second} %)", title="joint PCA of predictions, first task")
+    axes[1, 1].set(
+        xlabel=f"component 1 ({first} %)",
+        ylabel=f"component 2 ({second} %)",
+        title="joint PCA of predictions, first task",
+    )
     axes[1, 1].legend(fontsize=9)
-    figure.tight_layout()
     return figure
 
 
 def comes_and_goes(data: Data) -> Outcome:
+    if early := unfinished(data, directions=True):
+        return early
     found = minima(data, of_role(data, "transient", "long"))
     rises = {f"k = {k}": np.array([one.rise for one in each]) for k, each in found.items()}
     inside = judge_each([one.interior or one.rise <= RISE for each in found.values() for one in each], "")
@@ -110,16 +122,16 @@ def comes_and_goes(data: Data) -> Outcome:
 
 
 def lasts(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     found = minima(data, of_role(data, "lasting", "long"))
     rises = {f"k = {k}": np.array([one.rise for one in each]) for k, each in found.items()}
     return pools_above({name: np.log(RISE / rows) for name, rows in rises.items()}, 0.0, rises)
 
 
 def later_for_more(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     found = minima(data, of_role(data, "transient", "long"))
     times_of = np.array([[one.time for one in each] for each in found.values()])
     slopes = np.polyfit(np.log(list(found)), np.log(times_of), 1)[0]
@@ -128,8 +140,8 @@ def later_for_more(data: Data) -> Outcome:
 
 
 def ends_apart(data: Data) -> Outcome:
-    if not data["complete"]:
-        return needs_full()
+    if early := unfinished(data):
+        return early
     where = positions(data)
     few = {f"k = {k}": where.sel(pool=k).values for k in of_role(data, "memorized", "long")}
     many = {f"k = {k}": where.sel(pool=k).values for k in of_role(data, "above", "long")}
