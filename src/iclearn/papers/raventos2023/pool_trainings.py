@@ -107,23 +107,23 @@ def rows_of(answers: np.ndarray, test: AnsweredSet) -> np.ndarray:
     return ((answers - np.asarray(test.answers)) ** 2).mean(-1) / test.x.shape[-1]
 
 
-def records_of(trace: Trace) -> tuple[np.ndarray, list[Any]]:
-    """The recorded steps after the start, and the model at each; no models of a run that diverged."""
-    steps = trace.data["record"].values
+def records_of(trace: Trace) -> list[Any]:
+    """The model at every recorded step after the start; none of a run that diverged."""
     if trace.status is Status.DIVERGED:
-        return steps[1:], []
+        return []
     paths, recipe = trace.weight_paths(), trace.recipe
-    wanted = [i for i, step in enumerate(steps) if step > 0]
-    models = [recipe.model.rebuild(recipe.task.dim, {n: path[i] for n, path in paths.items()}) for i in wanted]
-    return steps[wanted], models
+    wanted = np.flatnonzero(trace.data["record"].values > 0)
+    return [recipe.model.rebuild(recipe.task.dim, {n: path[i] for n, path in paths.items()}) for i in wanted]
 
 
-def measured(trace: Trace, preset: Preset, length: Length) -> dict[str, np.ndarray]:
-    """One trained transformer measured at its records.
+def measured(models: list[Any], num_tasks: int, seed: int, preset: Preset, length: Length) -> dict[str, np.ndarray]:
+    """One transformer measured at the records of its training.
 
     Args:
-        trace: the run.
-        preset: its sizes.
+        models: the model at every record (none: NaN, a run that diverged).
+        num_tasks: of its pool.
+        seed: of its pool and of the test sequences.
+        preset: the sizes.
         length: ``short`` or ``long``; only long runs are asked about the first task and about paths.
 
     Returns:
@@ -132,8 +132,6 @@ def measured(trace: Trace, preset: Preset, length: Length) -> dict[str, np.ndarr
         differs from that of the best predictor plus Δ to it, at the last record; for long runs ``first`` (record, feature),
         ``first_ridge`` and ``first_dmmse`` (feature), and ``path`` (place, measure).
     """
-    num_tasks, seed = int(trace.recipe.task.num_tasks), trace.recipe.seed  # type: ignore[attr-defined]
-    _, models = records_of(trace)
     count = preset.of(length).records
     sets = [answered_set(preset, num_tasks, seed, which) for which in TESTS]
     rows = np.full((count, len(TESTS), len(REFERENCES), preset.sequences), np.nan)
@@ -193,7 +191,7 @@ def train_and_measure(preset: Preset, length: Length, seed: int) -> xr.Dataset:
     found: dict[int, dict[str, np.ndarray]] = {}
 
     def keep(index: int, trace: Trace) -> None:
-        found[index] = measured(trace, preset, length)
+        found[index] = measured(records_of(trace), trainings.pools[index], seed, preset, length)
         interrupts.check()
 
     simulate_many(recipes, finished=keep)
