@@ -164,6 +164,10 @@ class AbstractModel(eqx.Module):
         """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}
 
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, from their shapes."""
+        return sum(weight.size * weight.dtype.itemsize for weight in self.weights().values())
+
 
 class AbstractModelSpec(Spec):
     """Which model, how large, and how its weights begin: the ``model`` of a Recipe.

@@ -131,7 +131,10 @@ _LAYOUTS = {
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",
-    {name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+    {
+        **{name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+        **dict.fromkeys(("gpt2", "small"), "iclearn.papers.raventos2023.golden_transformer:recompute"),
+    },
 )  # fmt: skip
 
 PROBES = Registry("probe", "iclearn.probes", {})
