@@ -43,6 +43,8 @@ class Roles(NamedTuple):
         transient: its distance to ridge has a minimum before the end.
         lasting: that has none.
         paths: the two pools between whose tasks is interpolated, few and many.
+        dmmse_side: on new tasks the transformer is nearer to dMMSE than to ridge.
+        ridge_side: there it is nearer to ridge.
     """
 
     memorized: tuple[int, ...]
@@ -53,6 +55,8 @@ class Roles(NamedTuple):
     transient: tuple[int, ...]
     lasting: tuple[int, ...]
     paths: tuple[int, int]
+    dmmse_side: tuple[int, ...]
+    ridge_side: tuple[int, ...]
 
 
 class Preset(NamedTuple):
@@ -101,12 +105,13 @@ SIZES = (2, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 2**20)
 FULL_ROLES = Roles(
     memorized=(16,), below=(32, 64, 128), above=(1024,), beats=(32, 64, 128, 256, 512, 1024, 2048, 4096),
     many=(1024, 2048, 4096, 16384, 2**20), transient=(16, 32, 64, 128), lasting=(256, 1024), paths=(32, 1024),
+    dmmse_side=(2, 8, 16), ridge_side=(64, 128, 256, 512, 1024, 2048, 4096),
 )  # fmt: skip
 SMALL_ROLES = Roles(
-    memorized=(2,), below=(4, 8), above=(1024,), beats=(8, 16, 64, 1024), many=(1024,), transient=(4, 8), lasting=(1024,),
-    paths=(4, 1024),
+    memorized=(4,), below=(4, 8), above=(128,), beats=(8, 32), many=(128,), transient=(4, 8), lasting=(128,),
+    paths=(4, 128), dmmse_side=(4,), ridge_side=(32, 128),
 )  # fmt: skip
-TINY_ROLES = Roles((2,), (2,), (16,), (2, 16), (16,), (2,), (16,), (2, 16))
+TINY_ROLES = Roles((2,), (2,), (16,), (2, 16), (16,), (2,), (16,), (2, 16), (2,), (16,))
 
 PresetName = Literal["tiny", "small", "full"]
 PRESETS: dict[str, Preset] = {
@@ -115,7 +120,7 @@ PRESETS: dict[str, Preset] = {
         sequences=16, first=8, pairs=1, each=4, roles=TINY_ROLES, scope="none",
     ),
     "small": Preset(
-        4, 8, 2, 32, 64, 3e-3, "full", Trainings((2, 4, 8, 16, 64, 1024), 1000, 10), Trainings((2, 4, 8, 16, 64, 1024), 4000, 20),
+        4, 8, 2, 32, 64, 3e-3, "full", Trainings((4, 8, 32, 128), 1000, 10), Trainings((4, 8, 32, 128), 4000, 20),
         sequences=1024, first=128, pairs=2, each=128, roles=SMALL_ROLES, scope="directions",
     ),
     "full": Preset(
@@ -130,7 +135,7 @@ class Options(PaperOptions):
     """What `iclearn reproduce raventos2023` is given.
 
     Args:
-        preset: ``small`` (d = 4, six pools, minutes on two cores: directions only), ``full`` (the small model of the paper, d = 8,
+        preset: ``small`` (d = 4, four pools, minutes on two cores: some directions only), ``full`` (the small model of the paper, d = 8,
             12 pools × 10,000 and 6 × 40,000 steps, for a GPU) or ``tiny`` (a few steps, to see that it runs).
 
     >>> Options.of({"preset": None}).preset

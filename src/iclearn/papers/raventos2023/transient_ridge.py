@@ -112,7 +112,7 @@ def draw(data: Data):
 
 
 def comes_and_goes(data: Data) -> Outcome:
-    if early := unfinished(data, directions=True):
+    if early := unfinished(data):
         return early
     found = minima(data, of_role(data, "transient", "long"))
     rises = {f"k = {k}": np.array([one.rise for one in each]) for k, each in found.items()}
