@@ -72,7 +72,7 @@ def plan(options: Options) -> Plan:
     axes: dict[str, Any] = {
         "model": {
             "fields": {"model.layers": [depth for depth, _ in sizes.models], "model.width": [wide for _, wide in sizes.models]},
-            "coords": [f"{depth} layers, {wide} wide" for depth, wide in sizes.models],
+            "coords": [f"L = {depth}, {wide} wide" for depth, wide in sizes.models],
         },
         "length": {
             "fields": {"steps": list(sizes.lengths), "optimizer.triangle": list(sizes.lengths)}, "coords": list(sizes.lengths),
@@ -158,7 +158,7 @@ def draw(data: Data):
             ax.text(
                 column,
                 row,
-                f"{value:.2f}",
+                f"{round(value, 2) + 0.0:.2f}",
                 ha="center",
                 va="center",
                 fontsize=9,
@@ -217,12 +217,13 @@ def example() -> Data:
     )
     error = 0.4 * (1 - gain[..., None] - 0.01 * rng.normal(size=(2, 2, 4, 3)))
     labels = {"pool": list(sizes.pools), "seed": np.arange(3)}
-    names = [f"{depth} layers, {wide} wide" for depth, wide in sizes.models]
+    names = [f"L = {depth}, {wide} wide" for depth, wide in sizes.models]
     table = xr.DataArray(
         error, {"model": names, "length": list(sizes.lengths), **labels}, ("model", "length", "pool", "seed")
     )
     return {
         "error": table,
+        "spread": table * 0 + 0.005,
         "known": xr.Dataset({name: (("pool", "seed"), values) for name, values in known.items()}, labels),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ...probes import interior_minimum
 from ..base import Choice, Claim, Counterexample, Data, Figure
@@ -91,6 +91,7 @@ def draw(data: Data):
     plain_log(axes[1, 0])
     for ax in axes[0]:
         plain_log(ax, sizes=False)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     plane = table.isel(seed=0)
     for size in sizes:
