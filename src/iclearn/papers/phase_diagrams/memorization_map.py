@@ -18,7 +18,7 @@ from ...sweeps.api import make_plan
 from ...sweeps.plan import Plan
 from ...tasks.pooled_regression import PooledRegression
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_above, judge_each, worst
+from ..judging import Outcome, Word, judge_above, judge_each, worst
 from ..lab import Lab
 from ..raventos2023.pool_trainings import answered_set
 from ..raventos2023.setup import NOISE
@@ -153,7 +153,7 @@ def draw(data: Data):
     )
     for ax, model in zip(axes[0], models, strict=True):
         table = np.vstack([found.sel(model=model).values, best.values])
-        image = ax.imshow(table, cmap="RdBu_r", vmin=-0.8, vmax=0.8, aspect="auto", origin="lower")
+        ax.imshow(table, cmap="RdBu_r", vmin=-0.8, vmax=0.8, aspect="auto", origin="lower")
         for (row, column), value in np.ndenumerate(table):
             ax.text(
                 column,
@@ -168,8 +168,8 @@ def draw(data: Data):
         ax.set_xticks(range(len(pools)), [f"{size}" for size in pools])
         ax.set(xlabel="tasks in the pool", title=str(model))
     axes[0, 0].set_yticks(range(len(lengths) + 1), [*(f"{length:,} steps" for length in lengths), "dMMSE"])
-    figure.colorbar(image, ax=axes, label="error on the pool\nbelow that of ridge, share")
-    return figure  # fmt: skip
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="error on the pool\nbelow that of ridge, share")
+    return figure
 
 
 def no_better(data: Data) -> Outcome:
@@ -202,10 +202,8 @@ def longer_more(data: Data) -> Outcome:
     rows = {
         str(m): (few.sel(model=m).isel(length=-1) - few.sel(model=m).isel(length=0)).values for m in few["model"].values
     }
-    outcomes = [judge_above(values, 0.0) for values in rows.values()]
-    return Outcome(
-        {m: v.round(3).tolist() for m, v in rows.items()}, worst(*(one.verdict for one in outcomes)), outcomes[0].seeds
-    )
+    words: list[Word] = [judge_above(values, 0.0).verdict for values in rows.values()]
+    return Outcome({m: v.round(3).tolist() for m, v in rows.items()}, worst(*words), few.sizes["seed"])
 
 
 def example() -> Data:
