@@ -166,3 +166,28 @@ def test_depth_steps_compare_the_same_models(tmp_path):
     main(["--quick", "--only", "oswald2023/fig2", "--out", str(tmp_path / "depth.json")])
     (row,) = json.loads((tmp_path / "depth.json").read_text())["trainings"]
     assert row["ratio_of_medians"] == pytest.approx(row["naive_median_us"] / row["ours_median_us"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is the extra `bench`")
+def test_transformer_steps_measure_every_case(tmp_path):
+    from benchmarks.transformer_steps import main
+
+    main(["--quick", "--seconds", "500", "--out", str(tmp_path / "steps.json")])
+    found = json.loads((tmp_path / "steps.json").read_text())
+    assert not found["left_out"]
+    assert len(found["rows"]) == len(found["torch"]) == 3
+    assert all(row["share_of_roofline"] > 0 and row["last_loss"] > 0 for row in found["rows"])
+
+
+def test_the_work_of_a_transformer_step_is_counted_from_its_sizes():
+    """6 operations a weight and token, for the products alone; half the last block answers for half the tokens."""
+    from benchmarks.transformer_steps import work
+    from iclearn import CausalTransformer
+
+    spec = CausalTransformer(layers=12, width=64)
+    one, two = (work(spec, dim=8, tokens=16, batch=batch) for batch in (256, 512))
+    assert two.operations == pytest.approx(2 * one.operations)
+    weights, tokens = 12 * 12 * 64**2, 256 * 32
+    assert one.operations == pytest.approx(6 * weights * tokens, rel=0.15)
+    assert work(spec.replace(precision="bfloat16"), dim=8, tokens=16, batch=256).bytes < one.bytes

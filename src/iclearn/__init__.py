@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .engines.training_loss import TrainingLoss
     from .models import predictors
     from .models.attention import Attention
+    from .models.causal_transformer import CausalTransformer
     from .models.deep_attention import DeepAttention
     from .models.label_gram import MatrixAttention
     from .models.lsa import LSA
@@ -66,6 +67,7 @@ _HOME = {
     "engines.simulate": ("simulate", "simulate_many"),
     "engines.training_loss": ("TrainingLoss",),
     "models.attention": ("Attention",),
+    "models.causal_transformer": ("CausalTransformer",),
     "models.deep_attention": ("DeepAttention",),
     "models.label_gram": ("MatrixAttention",),
     "models.lsa": ("LSA",),
@@ -90,8 +92,8 @@ _PACKAGES = {
 }  # fmt: skip
 
 __all__ = [
-    "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "Claim", "Covariance",
-    "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
+    "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "CausalTransformer", "Claim",
+    "Covariance", "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
     "LinearTransformer", "MatrixAttention", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report",
     "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__",
     "configure", "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz",

@@ -26,11 +26,11 @@ REFUSED = [
     (lambda: Init(-1.0), "the init scale must be a number of at least 0, not -1.0"),
     (
         lambda: Record(weights=10, candidates=5),
-        "record 10 weights of 5 candidates: need 0 <= weights <= candidates, candidates >= 2",
+        "record 10 weights of 5 candidates: need 0 <= weights <= candidates + 1, candidates >= 2",
     ),
     (
         lambda: Record(weights=0, candidates=1),
-        "record 0 weights of 1 candidates: need 0 <= weights <= candidates, candidates >= 2",
+        "record 0 weights of 1 candidates: need 0 <= weights <= candidates + 1, candidates >= 2",
     ),
     (lambda: _recipe(steps=0), "steps must be at least 1, not 0"),
     (lambda: _recipe(seed=-1), "the seed must be at least 0, not -1"),

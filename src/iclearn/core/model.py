@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .checks import require
 from .errors import MissingClosedForm
 from .forms import as_array
-from .prompt import Batch, FeatureBatch, Prompt
+from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch
 from .spec import Spec
 from .task import AbstractTask
 
@@ -75,6 +75,25 @@ class AbstractModel(eqx.Module):
             return self.predict(Prompt(x[:-1], y[:-1], x[length], jnp.arange(count - 1) < length))
 
         return jax.vmap(one)(jnp.arange(count))
+
+    def predict_sequences(
+        self, x: Float[Array, "prompts tokens dim"], y: Float[Array, "prompts tokens output"]
+    ) -> Float[Array, "prompts tokens output"]:
+        """`predict_prefixes` of many sequences, which a model may have a faster form of.
+
+        Args:
+            x: (prompts, tokens, dim) the inputs.
+            y: (prompts, tokens, output) their labels as shown.
+
+        Returns:
+            (prompts, tokens, output) the predictions.
+        """
+        return jax.vmap(self.predict_prefixes)(x, y)
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether `predict_sequences` takes one pass over a sequence for all its prefixes: it is trained so."""
+        return False
 
     def sensitivity(self, prompt: Any) -> Float[Array, "output dim"]:
         """How the answer depends on the query: ∂ŷ/∂x_q.
@@ -145,6 +164,10 @@ class AbstractModel(eqx.Module):
         """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}
 
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, from their shapes."""
+        return sum(weight.size * weight.dtype.itemsize for weight in self.weights().values())
+
 
 class AbstractModelSpec(Spec):
     """Which model, how large, and how its weights begin: the ``model`` of a Recipe.
@@ -184,6 +207,10 @@ class AbstractModelSpec(Spec):
     def reads_features(self) -> bool:
         """Whether the model can be trained on ready-made features instead of tokens."""
         return False
+
+    def products(self) -> str:
+        """How its matrix products are computed, where not in the precision of the recipe; for the provenance."""
+        return ""
 
     def check_engine(self, task: AbstractTask, engine: str) -> None:
         """Refuse an engine by name that this model cannot be trained with on a task, and say why.
@@ -235,16 +262,19 @@ def checked_weights(axes: Iterable[str], weights: Mapping[str, Any], name: str) 
     return {n: as_array(weights[n]) for n in axes}
 
 
-def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch) -> Float[Array, ""]:
+def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch | SequenceBatch) -> Float[Array, ""]:
     """The loss of a model on a batch: Σ_p weight_p · unit · (1/outputs) Σ_o (y_po − ŷ_po)².
 
     Args:
         model: the model; for a `FeatureBatch` one that has `coefficients`.
-        batch: prompts (or their features) with targets and weights.
+        batch: prompts (or their features) with targets and weights; of sequences, the mean over their prefixes.
 
     Returns:
         () the loss.
     """
+    if isinstance(batch, SequenceBatch):
+        errors = (batch.target - model.predict_sequences(batch.x, batch.y))[:, batch.first :] ** 2
+        return jnp.sum(batch.weight * jnp.mean(errors, (-2, -1)))
     if isinstance(batch, FeatureBatch):
         require(hasattr(model, "coefficients"), f"{type(model).__name__} cannot read ready-made features")
         predictions, unit = batch.features @ model.coefficients(), 1.0  # type: ignore[attr-defined]

@@ -84,6 +84,26 @@ class Batch(eqx.Module, Generic[PromptT]):
     unit: float = eqx.field(static=True, default=1.0)
 
 
+class SequenceBatch(eqx.Module):
+    """Whole sequences, of which every prefix is a prompt, for models that answer all of them in one pass.
+
+    The loss is the weighted sum over sequences of the mean squared error over their prefixes.
+
+    Args:
+        x: (prompts, tokens, dim) the inputs, the last one that of the longest prefix's query.
+        y: (prompts, tokens, output) the labels as shown; the last one is not read.
+        target: (prompts, tokens, output) what the answer to each input is measured against.
+        weight: (prompts) weights that sum to one over the set of which the loss is the mean.
+        first: pairs of the shortest prefix.
+    """
+
+    x: Float[Array, "prompts tokens dim"]
+    y: Float[Array, "prompts tokens output"]
+    target: Float[Array, "prompts tokens output"]
+    weight: Float[Array, " prompts"]
+    first: int = eqx.field(static=True, default=0)
+
+
 class FeatureBatch(eqx.Module):
     """As `Batch`, where only the features of each prompt are known (the public code's cubic features).
 

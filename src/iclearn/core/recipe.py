@@ -36,12 +36,17 @@ class Optimizer(Spec, kind="optimizer"):
             axes count as one), e.g. of each layer and head.
         halve_every: steps after which the learning rate is halved, again and again.
         frozen: names of weights that do not move.
+        triangle: steps over which the learning rate goes from 0 to `lr`, during their first half, and back to 0. Update
+            0, 1, … has the rate of its number: the first one has rate 0. Beyond these steps it stays 0.
+        decayed: names of the weights that the weight decay of ``adamw`` is for (none named: all of them).
 
     >>> Optimizer("adam", lr=0.01, batch_size=64)
     Optimizer(rule='adam', lr=0.01, batch_size=64)
     """
 
-    later_fields: ClassVar[tuple[str, ...]] = ("betas", "eps", "clip", "clip_each", "halve_every", "frozen")
+    later_fields: ClassVar[tuple[str, ...]] = (
+        "betas", "eps", "clip", "clip_each", "halve_every", "frozen", "triangle", "decayed",
+    )  # fmt: skip
 
     rule: Rule = "gd"
     lr: float = 1e-3
@@ -54,6 +59,8 @@ class Optimizer(Spec, kind="optimizer"):
     clip_each: float | None = None
     halve_every: int | None = None
     frozen: tuple[str, ...] = ()
+    triangle: int | None = None
+    decayed: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
@@ -61,7 +68,7 @@ class Optimizer(Spec, kind="optimizer"):
         return not set(self.changed_fields()) & set(self.later_fields)
 
     def __post_init__(self) -> None:
-        for name in ("betas", "frozen"):
+        for name in ("betas", "frozen", "decayed"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("optimizer rule", self.rule, Rule)
@@ -73,7 +80,7 @@ class Optimizer(Spec, kind="optimizer"):
             require(self.rule not in ("gd", "flow"), whole)
         if self.plain:
             return
-        require(self.rule != "flow", "a gradient flow has no betas, clipping, halving or frozen weights: choose gd")
+        require(self.rule != "flow", "a gradient flow has no betas, clipping, schedule or frozen weights: choose gd")
         of_adam = (self.betas, self.eps) == ((0.9, 0.999), 1e-8) or self.rule in ("adam", "adamw")
         require(of_adam, f"betas and eps are those of adam and adamw; the rule is {self.rule}")
         right = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
@@ -84,6 +91,10 @@ class Optimizer(Spec, kind="optimizer"):
             require(limit is None or limit > 0, f"{name} must be positive (None: no clipping), not {limit}")
         if self.halve_every is not None:
             check_int("halve_every", self.halve_every, 1)
+        if self.triangle is not None:
+            check_int("triangle", self.triangle, 2)
+        decays = not self.decayed or self.rule == "adamw"
+        require(decays, f"decayed weights are those of adamw; the rule is {self.rule}")
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,9 @@ class Record(Spec, kind="record"):
     """What is kept of a run besides the loss, which is kept at every step.
 
     Args:
-        weights: at how many steps at most the weights are kept; more of them where the loss moves.
-        candidates: at how many evenly spaced steps they are looked at, of which those are chosen.
+        weights: at how many steps at most the weights are kept, the last included; more of them where the loss moves.
+        candidates: at how many evenly spaced steps they are looked at, of which those are chosen. One less than
+            `weights` keeps all of them.
 
     >>> Record(weights=50)
     Record(weights=50)
@@ -146,8 +158,8 @@ class Record(Spec, kind="record"):
 
     def __post_init__(self) -> None:
         given = f"record {self.weights} weights of {self.candidates} candidates"
-        possible = self.weights >= 0 and self.candidates >= max(2, self.weights)
-        require(possible, f"{given}: need 0 <= weights <= candidates, candidates >= 2")
+        possible = self.weights >= 0 and self.candidates >= max(2, self.weights - 1)  # and those at the end
+        require(possible, f"{given}: need 0 <= weights <= candidates + 1, candidates >= 2")
 
 
 @dataclass(frozen=True)

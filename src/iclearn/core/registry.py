@@ -96,6 +96,7 @@ _SPECS = {
     "lsa": "iclearn.models.lsa:LSA",
     "lsa_together": "iclearn.models.lsa_together:LSATogether",
     "linear_transformer": "iclearn.models.transformer:LinearTransformer",
+    "causal_transformer": "iclearn.models.causal_transformer:CausalTransformer",
     "deep_attention": "iclearn.models.deep_attention:DeepAttention",
     "softmax_layer": "iclearn.models.softmax_layers:SoftmaxLayer",
     "reduce": "iclearn.sweeps.plan:Reduce",
@@ -107,7 +108,7 @@ USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 
 _PAPERS = (
     "zhang2025", "xie2025", "li2024", "xie2025-llm", "oswald2023", "ahn2023", "fu2024", "vladymyrov2024", "looped",
-    "depth-rates",
+    "depth-rates", "raventos2023",
 )  # fmt: skip
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 
@@ -130,7 +131,10 @@ _LAYOUTS = {
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",
-    {name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+    {
+        **{name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+        **dict.fromkeys(("gpt2", "small"), "iclearn.papers.raventos2023.golden_transformer:recompute"),
+    },
 )  # fmt: skip
 
 PROBES = Registry("probe", "iclearn.probes", {})

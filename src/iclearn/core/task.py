@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
 from .label_law import LabelLaw
-from .prompt import Batch, FeatureBatch, Prompt
+from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch
 from .rng import stream
 from .spec import Spec
 
@@ -57,6 +57,17 @@ class AbstractSource(eqx.Module):
 
         Returns:
             The prompts, with the weights of `block`.
+        """
+        raise IclearnError("prompts of this task have no prefixes")
+
+    def whole_sequences(self, first: int) -> SequenceBatch:
+        """All prompts as sequences, for models that answer every prefix in one pass.
+
+        Args:
+            first: pairs of the shortest prefix that counts.
+
+        Returns:
+            The sequences; their weights add up to one.
         """
         raise IclearnError("prompts of this task have no prefixes")
 
@@ -188,6 +199,27 @@ class AbstractTask(Spec):
         """
         drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
         return eqx.tree_at(lambda s: s.key, drawn, key).everything()  # type: ignore[attr-defined]
+
+    @property
+    def gives_sequences(self) -> bool:
+        """Whether its sources know `whole_sequences`, so that all prefixes of a prompt can be answered in one pass."""
+        return False
+
+    def fresh_sequences(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> SequenceBatch:
+        """As `fresh`, the same prompts as whole sequences, for a task that trains on all prefixes.
+
+        Args:
+            seed: the root seed.
+            key: from which these prompts are drawn.
+            batch_size: how many.
+            dtype: their precision.
+
+        Returns:
+            The sequences, with weights that add up to one.
+        """
+        drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
+        keyed = eqx.tree_at(lambda s: s.key, drawn, key)  # type: ignore[attr-defined]
+        return keyed.whole_sequences(self.context_lengths()[0])
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ..core.recipe import Init, Recipe
 from ..core.task import AbstractTask
 from ..models.base import AbstractFeatureModel
 from ..models.features import MAX_FEATURES
-from .loop import RECORD_SLOTS
+from .loop import record_slots
 
 MOST_SECONDS = "ICLEARN_MOST_SECONDS"  # environment variable: refuse what is estimated to take longer
 NEVER = 1e9  # seconds, thirty years: refused in any case
@@ -82,7 +82,7 @@ def estimate(recipe: Recipe, engine: str = "auto") -> Cost:
     prompts, contexts, numbers = task.num_prompts or 0, len(task.context_lengths()), task.numbers_per_prompt()
     tests = getattr(task, "test_prompts", 0) * len(task.tests)
     parts = {
-        "weights": weights * item * (RECORD_SLOTS + min(recipe.steps, recipe.record.candidates) + 4),
+        "weights": weights * item * (record_slots(weights * item) + min(recipe.steps, recipe.record.candidates) + 4),
         "losses": 16.0 * recipe.steps * (1 + len(task.tests)),
         "covariance": 48.0 * task.dim**2,
     }

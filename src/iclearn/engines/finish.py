@@ -89,6 +89,7 @@ def finished_trace(
         "device": str(jax.devices()[0].device_kind),
         "platform": jax.default_backend(),
         "dtype": recipe.dtype,
+        **({"products": recipe.model.products()} if recipe.model.products() else {}),
         "seed": recipe.seed,
         "created": now(),
         **facts,

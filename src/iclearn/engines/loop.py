@@ -22,6 +22,7 @@ from .optimizers import Hyper
 
 STEP_SLOTS = 2048  # losses one call can hold
 RECORD_SLOTS = 256  # weights one call can hold
+RECORD_BYTES = 1 << 24  # fewer of large models, of which these many bytes are held
 FLOW_STEPS = 256  # save points of one call of the gradient flow
 FLOW_RTOL = 1e-9
 
@@ -52,6 +53,21 @@ class Chunk(eqx.Module):
     loss: Float[Array | np.ndarray, " step"]
     test_loss: Float[Array | np.ndarray, "step test_set"]
     weights: dict[str, Array | np.ndarray]
+
+
+def record_slots(weight_bytes: int) -> int:
+    """How many records of the weights one call of the loop can hold.
+
+    Args:
+        weight_bytes: of all weights of a model.
+
+    Returns:
+        RECORD_SLOTS, or as many as RECORD_BYTES hold (at least 8).
+
+    >>> record_slots(100), record_slots(1 << 20)
+    (256, 16)
+    """
+    return min(RECORD_SLOTS, max(8, RECORD_BYTES // max(1, weight_bytes)))
 
 
 def initial_state(model: AbstractModel, hyper: Hyper) -> State:
@@ -102,7 +118,7 @@ def advance(
         hyper: the update rule.
         key: of the run.
         stop: () the step to stop at, at most STEP_SLOTS steps on.
-        every: () steps from one record of the weights to the next; at most RECORD_SLOTS records fit.
+        every: () steps from one record of the weights to the next; at most `record_slots` records fit.
 
     Returns:
         The state at `stop`, and what was recorded.
@@ -111,10 +127,11 @@ def advance(
     start = state.step
     dtype = hyper.lr.dtype
     num_tests = jax.eval_shape(engine.test_losses, state.model).shape[0]
+    slots = record_slots(state.model.weight_bytes())
     empty = Chunk(
         jnp.zeros(STEP_SLOTS, dtype),
         jnp.zeros((STEP_SLOTS, num_tests), dtype),
-        {n: jnp.zeros((RECORD_SLOTS, *w.shape), w.dtype) for n, w in state.model.weights().items()},
+        {n: jnp.zeros((slots, *w.shape), w.dtype) for n, w in state.model.weights().items()},
     )
 
     def update(step: Array, carry: tuple[State, Any]) -> tuple[State, Chunk]:

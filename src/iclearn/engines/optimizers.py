@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -66,6 +67,8 @@ class Hyper(eqx.Module):
         if options.halve_every is not None:
             every = options.halve_every
             parts.append(optax.scale_by_schedule(lambda count: 0.5 ** (jnp.asarray(count) // every)))
+        if options.triangle is not None:
+            parts.append(optax.scale_by_schedule(triangle(options.triangle, self.lr.dtype)))
         if options.frozen:
             parts.append(freeze(options.frozen))  # weight decay would move them
         return optax.chain(*parts)
@@ -80,7 +83,8 @@ class Hyper(eqx.Module):
             case "adam":
                 return optax.adam(self.lr, **adam)
             case "adamw":
-                return optax.adamw(self.lr, **adam, weight_decay=self.weight_decay)
+                mask = only(options.decayed) if options.decayed else None
+                return optax.adamw(self.lr, **adam, weight_decay=self.weight_decay, mask=mask)
         raise ValueError(f"rule {self.rule} has no optax transformation")
 
 
@@ -106,6 +110,53 @@ def clip_each(limit: float) -> optax.GradientTransformation:
     return optax.stateless(lambda updates, params: jax.tree.map(clip, updates))
 
 
+def triangle(steps: int, dtype: Any) -> optax.Schedule:
+    """0 → 1 over the first half of some steps and 1 → 0 over the second: factors of a learning rate.
+
+    Args:
+        steps: how many.
+        dtype: precision of the factors.
+
+    Returns:
+        A function of the number of updates made before.
+
+    >>> [float(triangle(4, "float64")(count)) for count in range(6)]
+    [0.0, 0.5, 1.0, 0.5, 0.0, 0.0]
+    """
+
+    def factor(count: Any) -> Array:
+        return jnp.maximum(0, 1 - jnp.abs(2 * jnp.asarray(count, dtype) / steps - 1))
+
+    return factor
+
+
+def only(names: tuple[str, ...], what: str = "decayed") -> Callable[[Any], Any]:
+    """Which leaves of a model, or of anything of its structure, belong to certain weights.
+
+    Args:
+        names: of the weights; one that the model does not have is refused.
+        what: is done with them, for the message.
+
+    Returns:
+        A function from a model to a tree of booleans.
+
+    >>> import iclearn as icl
+    >>> model = icl.Attention().initial(icl.LinearRegression(), icl.Init(), 0, "float64")
+    >>> jax.tree.leaves(only(("value",))(model)).count(True)
+    1
+    """
+
+    def mask(params: Any) -> Any:
+        have = params.weights() if hasattr(params, "weights") else {}
+        unknown = [name for name in names if have and name not in have]
+        require(not unknown, f"{what} weights {', '.join(unknown)}: this model has {', '.join(have)}")
+        return jax.tree_util.tree_map_with_path(
+            lambda path, _: bool(path) and getattr(path[0], "name", None) in names, params
+        )
+
+    return mask
+
+
 def freeze(names: tuple[str, ...]) -> optax.GradientTransformation:
     """No update for some weights.
 
@@ -115,15 +166,10 @@ def freeze(names: tuple[str, ...]) -> optax.GradientTransformation:
     Returns:
         The transformation.
     """
+    frozen = only(names, "frozen")
 
     def update(updates: Any, params: Any) -> Any:
-        have = params.weights() if hasattr(params, "weights") else {}
-        unknown = [name for name in names if have and name not in have]
-        require(not unknown, f"frozen weights {', '.join(unknown)}: this model has {', '.join(have)}")
-
-        def one(path: Any, leaf: Array) -> Array:
-            return jnp.zeros_like(leaf) if path and getattr(path[0], "name", None) in names else leaf
-
-        return jax.tree_util.tree_map_with_path(one, updates)
+        frozen(params)  # refuses what the model does not have
+        return jax.tree.map(lambda held, leaf: jnp.zeros_like(leaf) if held else leaf, frozen(updates), updates)
 
     return optax.stateless(update)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from .compiled.choose import run_sizes
 from .compiled.switch import path_name
 from .contractions import Sizes
 from .finish import Log
-from .loop import FLOW_STEPS, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow
+from .loop import FLOW_STEPS, RECORD_BYTES, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, record_slots
 
 
 class Runs:
@@ -108,6 +109,7 @@ class OneRun(KeptRun):
     def __init__(self, run: RunInputs) -> None:
         super().__init__(1)
         self.run = run
+        self.record_slots = record_slots(run.model.weight_bytes())
         self.state = State(run.model, run.optimizer, as_array(0))
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
@@ -119,6 +121,7 @@ class OneRun(KeptRun):
                 self.state = eqx.tree_at(lambda s: [getattr(s.model, n) for n in chunk.weights], self.state, ends)
         else:
             self.state, chunk = advance(*given, as_array(stop), as_array(every))
+            chunk = _filled(chunk, 0, -(-(stop - start) // every))
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
 
     def final_state(self, index: int) -> State:
@@ -141,17 +144,36 @@ class ManyRuns(Runs):
 
     def __init__(self, inputs: Sequence[RunInputs]) -> None:
         super().__init__(len(inputs))
+        self.record_slots = record_slots(inputs[0].model.weight_bytes())
         self.inputs = stack_runs(inputs)
         self.states: State | None = None
+        self._ended: State | None = None
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
         self.states, chunk = _advance_many(self.inputs, as_array(start), as_array(stop), as_array(every))
+        self._ended = None
         moved = (self.states.model, self.states.optimizer)
         self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
-        return jax.tree.map(np.asarray, chunk)
+        return jax.tree.map(np.asarray, _filled(chunk, 1, -(-(stop - start) // every)))
 
     def final_state(self, index: int) -> State:
-        return jax.tree.map(lambda a: as_array(np.asarray(a)[index]), self.states)
+        if self._ended is None:  # all runs are fetched at once
+            self._ended = jax.tree.map(np.asarray, self.states)
+        return jax.tree.map(lambda a: as_array(a[index]), self._ended)
+
+
+def _filled(chunk: Chunk, axis: int, records: int) -> Chunk:
+    """The chunk with fewer of the records it has room for and does not hold, where they are much to carry about."""
+    if sum(path.nbytes for path in chunk.weights.values()) <= RECORD_BYTES:
+        return chunk
+    room = next(iter(chunk.weights.values())).shape[axis]
+    kept = min(room, 1 << (records - 1).bit_length())  # a power of two, so that programs are few
+    return Chunk(chunk.loss, chunk.test_loss, _first_records(chunk.weights, axis, kept))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))  # one program for all weights
+def _first_records(weights: dict[str, Any], axis: int, records: int) -> dict[str, Any]:
+    return jax.tree.map(lambda path: jax.lax.slice_in_dim(path, 0, records, axis=axis), weights)
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from ..core.errors import IclearnError
 from ..core.model import AbstractModel, mean_loss
-from ..core.prompt import Batch, FeatureBatch
+from ..core.prompt import Batch, FeatureBatch, SequenceBatch
 from ..core.rng import stream
 from ..core.sharding import spread_prompts
 from ..core.task import AbstractTask
@@ -49,7 +49,7 @@ class SamplesEngine(AbstractPromptsEngine):
     50
     """
 
-    train: Batch | FeatureBatch
+    train: Batch | FeatureBatch | SequenceBatch
     num_prompts: int = eqx.field(static=True)
     batch_size: int | None = eqx.field(static=True)
 
@@ -75,6 +75,7 @@ class FreshEngine(AbstractPromptsEngine):
         task: the task, with 0 in these fields.
         batch_size: prompts of a step.
         dtype: name of their precision.
+        sequences: whether they are drawn as whole sequences, all prefixes of which are answered in one pass.
 
     >>> import iclearn as icl
     >>> from iclearn.engines import prepare
@@ -89,6 +90,7 @@ class FreshEngine(AbstractPromptsEngine):
     task: AbstractTask = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
+    sequences: bool = eqx.field(static=True, default=False)
 
     @property
     def stochastic(self) -> bool:
@@ -96,7 +98,8 @@ class FreshEngine(AbstractPromptsEngine):
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         task = self.task.unchecked(**self.parameters)
-        return mean_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
+        draw = task.fresh_sequences if self.sequences else task.fresh
+        return mean_loss(model, draw(self.seed, key, self.batch_size, self.dtype))
 
 
 def samples_engine(
@@ -109,12 +112,14 @@ def samples_engine(
         batch_size: prompts of a step (None: the whole training set).
         seed: the root seed.
         dtype: the precision.
-        model: one that reads less than whole prompts (`AbstractModel.summarize`) has only that kept in memory.
+        model: one that reads less than whole prompts (`AbstractModel.summarize`) has only that kept in memory; one
+            that answers all prefixes in one pass is trained on whole sequences where the task trains on prefixes.
 
     Returns:
         The engine.
     """
     tests = tuple(summarized(task.source(seed, dtype, which).everything(), model) for which in task.tests)
+    sequences = task.prefixes and task.gives_sequences and model is not None and model.one_pass
     if task.num_prompts is None:
         if batch_size is None:
             raise IclearnError(
@@ -124,8 +129,12 @@ def samples_engine(
         parameters = task.fresh_parameters()
         blank = task.unchecked(**dict.fromkeys(parameters, 0.0))  # what a program must not depend on
         traced = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
-        return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name)
-    train = summarized(task.source(seed, dtype).everything(task.context_lengths() if task.prefixes else 0), model)
+        return FreshEngine(tests, jnp.asarray(seed), traced, blank, batch_size, jnp.dtype(dtype).name, sequences)
+    source = task.source(seed, dtype)
+    if sequences:
+        train: Any = source.whole_sequences(task.context_lengths()[0])
+    else:
+        train = summarized(source.everything(task.context_lengths() if task.prefixes else 0), model)
     count = train.weight.shape[0]
     return SamplesEngine(tests, spread_prompts(train, count), count, batch_size)
 

@@ -4,6 +4,8 @@ from ..core.model import AbstractModel, AbstractModelSpec
 from .attention import Attention
 from .attention_models import MergedAttention, SeparateAttention
 from .base import AbstractFeatureModel, HeadFactors
+from .causal_blocks import CausalModel
+from .causal_transformer import CausalTransformer
 from .deep_attention import DeepAttention
 from .features import AbstractFeatureMap, Cubic, GramQuery
 from .label_gram import GammaAttention, LabelGram, MatrixAttention
@@ -19,7 +21,8 @@ from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, F
 
 __all__ = [
     "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractLinearTransformer", "AbstractModel",
-    "AbstractModelSpec", "Attention", "ConvSum", "Cubic", "CubicMLP", "DeepAttention", "DescentTransformer",
+    "AbstractModelSpec", "Attention", "CausalModel", "CausalTransformer", "ConvSum", "Cubic",
+    "CubicMLP", "DeepAttention", "DescentTransformer",
     "DiagonalTransformer", "FixedGuessLSA", "FullTransformer", "GammaAttention", "GramDraws", "GramPrompt",
     "GramQuery", "GuessGramQuery", "GuessingLSA", "HeadFactors", "LSAGroup", "LSATogether", "LabelGram",
     "LinearTransformer", "MatrixAttention", "MergedAttention", "ReducedMerged", "ReducedSeparate",

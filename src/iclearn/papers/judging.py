@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import beta
+from scipy.stats import t as student
 
 Word = Literal["reproduced", "contradicted", "inconclusive", "unfinished", "outdated", "failed"]
 LEVEL = 0.95  # of one-sided confidence bounds
@@ -114,6 +115,27 @@ def judge_mean(
     else:
         word = "reproduced" if distance <= room else "contradicted" if distance > 2 * room else "inconclusive"
     return Outcome(measured, word, len(array))
+
+
+def judge_above(values: Sequence[float] | np.ndarray, line: float, measured: Any = None) -> Outcome:
+    """The mean over seeds is above a line, for few seeds of numbers that vary little: Student's bound decides.
+
+    Reproduced when the one-sided confidence bound of the mean (`LEVEL`) is above the line, contradicted when that from
+    the other side is below it, inconclusive between. One value is always inconclusive. For "below" give the negatives.
+
+    >>> judge_above([1.0, 1.2, 1.1], 0.5).verdict, judge_above([1.0, -1.2, 1.1], 0.5).verdict
+    ('reproduced', 'inconclusive')
+    """
+    array = np.asarray(values, float)
+    measured = {"values": array.tolist()} if measured is None else measured
+    if not array.size or not np.isfinite(array).all():
+        return Outcome(measured, "failed", len(array))
+    if array.size == 1:
+        return Outcome(measured, "inconclusive", 1)
+    room = float(student.ppf(LEVEL, array.size - 1)) * standard_error(array)
+    high = array.mean() - line
+    word: Word = "reproduced" if high > room else "contradicted" if high < -room else "inconclusive"
+    return Outcome(measured, word, array.size)
 
 
 def judge_true(passed: bool, measured: Any, *, seeds: int = 0) -> Outcome:

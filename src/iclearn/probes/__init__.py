@@ -19,6 +19,7 @@ from .interventions import clamp, graft, head_ablation
 from .iterated_layer import iterated_losses, label_updates
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .preconditioner import identity_distance, preconditioner_distance
+from .prediction_space import JointPca, PredictionDistance, interpolated_tasks, joint_pca, prediction_distance
 from .predictors_match import NearestPredictor, nearest_predictor
 from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
@@ -28,18 +29,20 @@ from .similarity import (
 )  # fmt: skip
 from .similarity_training import mean_differences
 from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
+from .turning import Crossing, InteriorMinimum, curve_crossing, interior_minimum
 
 __all__ = [
-    "Copying", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay",
-    "NearestPredictor", "Plateau", "ReadOut", "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads",
-    "beta_moment", "clamp", "compare", "conserved", "contributions", "copying", "curvature", "drift", "drop_times",
+    "Copying", "Crossing", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "InteriorMinimum",
+    "JointPca", "LawFit", "LevelStay", "NearestPredictor", "Plateau", "PredictionDistance", "ReadOut",
+    "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads", "beta_moment", "clamp", "compare",
+    "conserved", "contributions", "copying", "curvature", "curve_crossing", "drift", "drop_times",
     "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law",
     "fit_power_law", "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment",
-    "identity_distance", "interpolated", "iterated_losses", "key_query_conserved", "label_updates",
-    "learned_strengths", "match_filters", "match_plateaus", "match_steps", "mean_differences", "merged_conserved",
-    "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved", "population_distance",
-    "population_sensitivity", "preconditioner_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian",
-    "value_key_conserved",
+    "identity_distance", "interior_minimum", "interpolated", "interpolated_tasks", "iterated_losses", "joint_pca",
+    "key_query_conserved", "label_updates", "learned_strengths", "match_filters", "match_plateaus", "match_steps",
+    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor",
+    "network_conserved", "population_distance", "population_sensitivity", "preconditioner_distance",
+    "prediction_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian", "value_key_conserved",
 ]  # fmt: skip
 
 

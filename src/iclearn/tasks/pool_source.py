@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from ..core.prompt import Batch, full_prompt, prefix_prompt
+from ..core.prompt import Batch, SequenceBatch, full_prompt, prefix_prompt
 from ..core.rng import normal, normal_rows
 from ..core.task import AbstractBlockSource
 
@@ -138,6 +138,12 @@ class PooledSource(AbstractBlockSource):
         target = jnp.swapaxes(labels[:, counts], 0, 1)
         prompts, target = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), (prompts, target))
         return Batch(prompts, target, jnp.full(len(target), 1 / len(target), self.dtype))
+
+    @eqx.filter_jit
+    def whole_sequences(self, first: int) -> SequenceBatch:
+        drawn = self.sequences()
+        weight = jnp.full(self.num_prompts, 1 / self.num_prompts, self.dtype)
+        return SequenceBatch(drawn.x, drawn.y, drawn.y if self.target_noise else drawn.truth, weight, first)
 
     def _weight(self, index: Any) -> Array:
         return ((self.positions(index) < self.num_prompts) / self.num_prompts).astype(self.dtype)

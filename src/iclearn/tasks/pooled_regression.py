@@ -130,6 +130,10 @@ class PooledRegression(AbstractTask, kind="pooled_regression"):
             return ()
         return (NEW,) if self.num_tasks is None else (POOL, NEW)
 
+    @property
+    def gives_sequences(self) -> bool:
+        return True
+
     def context_lengths(self, which: str = "train") -> range:
         if which != "train":
             length = self.test_context_len or self.context_len

@@ -1,0 +1,112 @@
+"""Transformers on pools of tasks: pools and seeds in one program, killed runs, the triangle, decay of some weights."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import iclearn as icl
+from iclearn.engines.loop import record_slots
+
+STEPS = 12
+
+
+def recipe(num_tasks: int = 4, seed: int = 0, **changes) -> icl.Recipe:
+    made = icl.Recipe(
+        task=icl.tasks.PooledRegression(dim=2, context_len=3, num_tasks=num_tasks, prefixes=True),
+        model=icl.CausalTransformer(layers=1, width=8),
+        init=icl.Init(0.02),
+        optimizer=icl.Optimizer("adam", lr=1e-2, batch_size=4, triangle=STEPS),
+        steps=STEPS,
+        seed=seed,
+        engine="samples",
+        record=icl.Record(weights=5, candidates=4),
+    )
+    return made.replace(**changes)
+
+
+@pytest.fixture(scope="module")
+def together() -> list[icl.Trace]:
+    return icl.simulate_many([recipe(k, seed) for k in (1, 4, 2**20) for seed in (0, 1)])
+
+
+def test_pools_and_seeds_are_one_program_and_each_is_as_alone(together):
+    assert [trace.provenance["run_beside"] for trace in together] == [5] * 6
+    for trace in (together[0], together[3]):
+        alone = icl.simulate(trace.recipe)
+        np.testing.assert_allclose(trace.loss, alone.loss, rtol=1e-9)
+        for name, weight in alone.weights().items():
+            np.testing.assert_allclose(trace.weights()[name], weight, rtol=1e-6, atol=1e-9)
+
+
+def test_pools_of_one_seed_have_the_same_start_inputs_and_noise(together):
+    for name, weight in together[0].weights(0).items():
+        np.testing.assert_array_equal(weight, together[4].weights(0)[name])
+        if name in icl.CausalTransformer.matrices:
+            assert (weight != together[1].weights(0)[name]).any(), "another seed begins elsewhere"
+    small, large = (recipe(k).task.replace(num_prompts=4).source(0, "float64").sequences() for k in (1, 2**20))
+    np.testing.assert_array_equal(small.x, large.x)
+    np.testing.assert_allclose(small.y - small.truth, large.y - large.truth, atol=1e-14)
+    assert (small.w != large.w).any()
+
+
+def test_records_fall_on_even_steps_and_the_last(together):
+    assert together[0].data["record"].values.tolist() == [0, 3, 6, 9, 12]
+    assert record_slots(1 << 30) == 8, "of large models one call holds few"
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_killed_run_goes_on_bit_for_bit(monkeypatch):
+    import importlib
+
+    monkeypatch.setattr(importlib.import_module("iclearn.engines.simulate"), "CHUNK_SECONDS", 0.0)
+    kept: list[dict] = []
+
+    class Keeper:
+        def load(self):
+            return kept[-1] if kept else None
+
+        def due(self) -> bool:
+            return True
+
+        def save(self, arrays):
+            kept.append({name: np.array(values) for name, values in arrays.items()})
+            if len(kept) == 2:
+                raise Interrupted
+
+    with pytest.raises(Interrupted):
+        icl.simulate(recipe(), checkpoint=Keeper())
+    assert 0 < len(kept[-1]["loss"]) < STEPS
+    assert icl.simulate(recipe(), checkpoint=Keeper()).equals(icl.simulate(recipe()))
+
+
+def test_the_first_update_has_rate_0_and_the_rest_follow_the_triangle(together):
+    """Adam's first step has length lr in every weight, whatever the gradient: the rate can be read off."""
+    every = recipe(optimizer__rule="sgd", optimizer__lr=0.5, record=icl.Record(STEPS + 1, STEPS))
+    constant = every.replace(optimizer=icl.Optimizer("sgd", lr=0.5, batch_size=4))
+    trace, first = icl.simulate(every), icl.simulate(constant.replace(steps=1, record=icl.Record(2, 2)))
+    weights = [trace.weights(step)["read_out"] for step in range(STEPS + 1)]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert all((after != before).any() for before, after in itertools.pairwise(weights[1:]))
+    assert (first.weights(1)["read_out"] != weights[0]).any(), "a constant rate moves at once"
+
+
+def test_decay_is_for_the_named_weights_alone():
+    """Weights whose gradient is zero (the position of the last label) move by decay alone."""
+    decay = icl.Optimizer("adamw", lr=0.1, weight_decay=0.5, batch_size=4)
+    everywhere, matrices = (
+        icl.simulate(recipe(optimizer=rule, steps=2, record=icl.Record(3, 2), task__num_tasks=4))
+        for rule in (decay, decay.replace(decayed=icl.CausalTransformer.matrices))
+    )
+    last = [trace.weights(step)["position"][-1] for trace in (everywhere, matrices) for step in (0, 1)]
+    np.testing.assert_allclose(last[1], 0.95 * last[0], rtol=1e-12)
+    np.testing.assert_array_equal(last[3], last[2])
+    for name in icl.CausalTransformer.matrices:
+        np.testing.assert_array_equal(everywhere.weights(1)[name], matrices.weights(1)[name])
+    with pytest.raises(icl.IclearnError, match="decayed weights are those of adamw; the rule is adam"):
+        icl.Optimizer("adam", decayed=("qkv",))
+    with pytest.raises(icl.IclearnError, match="decayed weights kernel: this model has embed"):
+        icl.simulate(recipe(optimizer=decay.replace(decayed=("kernel",))))
