@@ -54,14 +54,14 @@ def theory_table() -> xr.Dataset:
     )
 
 
-def kernel_table() -> xr.Dataset:
-    """The kernel 𝒦 of random spectra at random α, κ, τ, ρ, λ, eigenvalues sorted from large to small."""
+def kernel_table(least: float = 0.2) -> xr.Dataset:
+    """The kernel 𝒦 of random spectra at random α, κ, τ ≥ least, ρ, λ, eigenvalues sorted from large to small."""
     rng = np.random.default_rng(0)
     size = 40
     shape = np.exp(rng.uniform(np.log(0.1), np.log(10), (RANDOM, 1)))
     train = np.sort(rng.gamma(shape, size=(RANDOM, size)), 1)[:, ::-1]
     train = train / train.mean(1, keepdims=True)
-    lows, highs = np.log([0.1, 0.1, 0.2, 1e-3, 1e-3]), np.log([100, 10, 10, 1, 10])
+    lows, highs = np.log([0.1, 0.1, least, 1e-3, 1e-3]), np.log([100, 10, 10, 1, 10])
     alpha, kappa, tau, noise, ridge = np.exp(rng.uniform(lows[:, None], highs[:, None], (5, RANDOM)))
     tau = np.where(np.abs(tau - 1) < 0.05, 1.1, tau)
     ridge = np.where(np.arange(RANDOM) % 2, ridge, 0.0)
@@ -118,7 +118,7 @@ def example() -> Data:
     axes = {"dim": list(DIMS), "place": ["bottom", "top"]}
     change = (limit.sel(kappa=2.0) - limit.sel(kappa=0.5)).sel(law=["bottom", "top"]).values
     hurt = xr.Dataset({"change": (tuple(axes), change), "error": (tuple(axes), 0 * change + 0.01)}, axes)
-    return {"theory": theory_table(), "kernels": kernel_table(), "sizes": falling_as(limit, DIMS), "hurt": hurt}
+    return {"theory": theory_table(), "kernels": kernel_table(1.1), "sizes": falling_as(limit, DIMS), "hurt": hurt}
 
 
 def draw(data: Data):
@@ -204,18 +204,33 @@ def trained_hurts(data: Data) -> Outcome:
     return Outcome(told, "reproduced" if low >= 3 else "contradicted" if low <= -3 else "inconclusive")
 
 
+def rising(kernels: xr.Dataset) -> np.ndarray:
+    """(case) whether the kernel rises somewhere with c_j."""
+    kernel, train = kernels["kernel"].values, kernels["train"].values
+    down = np.diff(kernel, axis=1) < -1e-12 * np.abs(kernel[:, 1:])  # along falling c_j
+    return (down & (-np.diff(train, axis=1) > 1e-9)).any(1)
+
+
 def falls(data: Data) -> Outcome:
-    kernel, train = data["kernels"]["kernel"].values, data["kernels"]["train"].values
-    if not np.isfinite(kernel).all():
+    kernels, linear = data["kernels"], np.diff(data["theory"]["kernel"].values, axis=1)
+    many = ((kernels["tau"] > 1) & (kernels["ridge"] == 0)).values
+    if not np.isfinite(kernels["kernel"].values).all():
         return Outcome("NaN", "failed")
-    rises = np.diff(kernel, axis=1) >= -1e-12 * np.abs(kernel[:, 1:])  # along falling c_j
-    apart = -np.diff(train, axis=1) > 1e-9
-    broken = ~(rises | ~apart).all(1)
-    linear = np.diff(data["theory"]["kernel"].values, axis=1)
+    wrong = int(rising(kernels)[many].sum())
     return judge_each(
-        [not broken.any(), bool((linear > 0).all())],
-        {"random spectra": len(kernel), "of them not falling": int(broken.sum())},
+        [wrong == 0, many.sum() >= 50, bool((linear > 0).all())],
+        {"random spectra": int(many.sum()), "not falling": wrong},
     )
+
+
+def falls_always(data: Data) -> Outcome:
+    kernels = data["kernels"]
+    if not np.isfinite(kernels["kernel"].values).all():
+        return Outcome("NaN", "failed")
+    wrong = rising(kernels)
+    few = kernels["tau"].values[wrong]
+    told = {"random spectra": len(wrong), "not falling": int(wrong.sum()), "their τ": few.round(3).tolist()}
+    return judge_each([not wrong.any()], told)
 
 
 def order(data: Data) -> Outcome:
@@ -252,9 +267,14 @@ FIGURE = Figure(
             counterexamples=(counter("no change at the bottom", "hurt/change", times(0.0), place="bottom"), counter("a fall at the bottom", "hurt/change", times(-1.0), place="bottom"), counter("a rise at the top", "hurt/change", times(-1.0), place="top"), counter("means too rough to tell", "hurt/error", times(100.0)), a_nan("hurt/change", dim=12)),
         ),
         Claim(
-            "kernel_falls", "𝒦 falls with c_j: of all new tasks of equal variance those along the top eigenvector are the easiest and those along the bottom one the hardest.", f"for the linear law, and for {RANDOM} random spectra at random α, κ, τ, ρ, λ", "none, but for eigenvalues equal to 1e-9", falls, source="theory",
-            reason="the formula is exact; random settings (α .1 … 100, κ .1 … 10, τ .2 … 10, ρ .001 … 1, half of them with ridge) look for an exception",
-            counterexamples=(Counterexample("eigenvectors in the opposite order", turned), counter("one random case the other way round", "kernels/kernel", times(-1.0), case=7), a_nan("kernels/kernel", case=3)),
+            "kernel_falls", "With more prompts than features and no ridge 𝒦 falls with c_j: of all new tasks of equal variance those along the top eigenvector are the easiest and those along the bottom one the hardest.", f"for the linear law, and for those of {RANDOM} random spectra with τ > 1 and no ridge", "none, but for eigenvalues equal to 1e-9; at least 50 spectra", falls, source="theory", before=False,
+            reason="there 𝒦 = vF + ν²F2, and both parts fall; random settings (α .1 … 100, κ .1 … 10, ρ .001 … 1) test the formula",
+            counterexamples=(Counterexample("eigenvectors in the opposite order", turned), counter("random cases the other way round", "kernels/kernel", times(-1.0), case=list(range(0, RANDOM, 2))), a_nan("kernels/kernel", case=3)),
+        ),
+        Claim(
+            "kernel_falls_always", "𝒦 falls with c_j at every setting, as the notes say.", f"for {RANDOM} random spectra at random α, κ, τ, ρ, λ", "none, but for eigenvalues equal to 1e-9", falls_always, source="theory", holds=False,
+            reason="the formula is exact; random settings (τ from .2 on, half of them with ridge) look for an exception",
+            counterexamples=(counter("one random case the other way round", "kernels/kernel", times(-1.0), case=7), a_nan("kernels/kernel", case=3)),
         ),
         Claim(
             "order", f"The exact error of trained attention comes to the theory as 1/d: κ = {', '.join(f'{k:g}' for k in RUN)}, new tasks as in training and on the first and the last quarter of the eigenvectors.", "relative excess b/d + c/d², nothing left at d = ∞", "four standard errors, and four standard errors of what is left are at most 15 %", order, source="ours",
@@ -266,6 +286,7 @@ FIGURE = Figure(
         ),
     ),
     choices=(
+        Choice("where the kernel falls", "one claim for all settings, set before", "contradicted: 4 of 400 random settings are exceptions, all with τ < 1, where the effective ridge ξ is not zero and ξv > ν²", "the claim as it was (kernel_falls_always), and one for τ > 1 without ridge, where it is a theorem, set after"),
         Choice("numbers and directions", "none other", "the printed numbers were known when the claims were written", "as printed"),
         Choice("spectrum of the simulations", "c_j ∝ d + 1 − j at each d was given up before it was run", "its last eigenvalue 2/(d + 1) is .05 at d = 40 and .017 at d = 120: the direction the pool lacks would be another one", "the line of d = 120 read at d places: equal ends at every d"),
     ),

@@ -25,7 +25,10 @@ PresetName = Literal["small", "tiny"]
 
 
 class Case(NamedTuple):
-    """One setting: α, κ, τ (infinite: infinitely many prompts), ρ."""
+    """One setting: α, κ, τ (infinite: infinitely many prompts), ρ; on infinitely many prompts Γ has no column for mean y².
+
+    The exact moments are those of the pool either way; `column_rises` keeps the column.
+    """
 
     alpha: float
     kappa: float
@@ -60,13 +63,14 @@ def dim_of(lab: Lab) -> int:
     return 8 if isinstance(lab.options, Options) and lab.options.preset == "tiny" else DIM
 
 
-def paths_of(case: Case, seed: int, dim: int = DIM) -> dict[str, np.ndarray]:
+def paths_of(case: Case, seed: int, dim: int = DIM, *, column: bool = False) -> dict[str, np.ndarray]:
     """Exact errors along gradient flow and over ridges, of one draw of pool and prompts; tasks on the sphere.
 
     Args:
         case: the setting.
         seed: the root seed.
         dim: d.
+        column: for infinitely many prompts, with the column of Γ for mean y².
 
     Returns:
         (time) ``icl``, ``idg``, ``loss`` (of training), and for finite τ (ridge) ``ridge_icl``, ``ridge_idg``.
@@ -81,7 +85,7 @@ def paths_of(case: Case, seed: int, dim: int = DIM) -> dict[str, np.ndarray]:
     pool /= np.linalg.norm(pool, axis=1, keepdims=True)
     laws = {"icl": new_moments(np.ones(dim), sphere=True), "idg": pool_moments(pool * dim**0.5)}
     if np.isinf(case.tau):
-        gammas = flow_matrices(laws["idg"], sizes.context_len, case.noise, TIMES)
+        gammas = flow_matrices(laws["idg"], sizes.context_len, case.noise, TIMES, label_square=column)
         found = {n: np.asarray(matrix_error(gammas, law, sizes.context_len, case.noise)) for n, law in laws.items()}
         return found | {"loss": found["idg"]}
     tasks = pool[rng.integers(len(pool), size=sizes.num_prompts)]
@@ -120,6 +124,16 @@ def table_of(cases: tuple[Case, ...], seeds: range, dim: int) -> xr.Dataset:
         for name in rows[0][0]
     }  # fmt: skip
     return xr.Dataset(variables, {**axes, "time": TIMES, "ridge": RIDGES, "dim": dim})
+
+
+def column_rises(case: Case, seeds: range, dims: tuple[int, ...]) -> xr.Dataset:
+    """(dim, seed) the rise of e_ICL after its least on infinitely many prompts, with and without the column for mean y²."""
+    axes = {"dim": list(dims), "seed": list(seeds)}
+    found = {}
+    for name, column in (("with", True), ("without", False)):
+        curves = np.array([[paths_of(case, seed, dim, column=column)["icl"] for seed in seeds] for dim in dims])
+        found[name] = (tuple(axes), ends_of(xr.DataArray(curves, {**axes, "time": TIMES}, (*axes, "time"))).rise)
+    return xr.Dataset(found, axes)
 
 
 class Ends(NamedTuple):
