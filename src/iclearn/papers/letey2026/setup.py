@@ -104,7 +104,7 @@ def trained_gamma(train: np.ndarray, sizes: Sizes, seed: int, noise: float = NOI
 
 
 def trained_errors(
-    train: np.ndarray, tests: np.ndarray, sizes: Sizes, seed: int, *, lengths: Sequence[int] = ()
+    train: np.ndarray, tests: np.ndarray, sizes: Sizes, seed: int, *, lengths: Sequence[int] = (), noise: float = NOISE
 ) -> tuple[np.ndarray, float]:
     """Exact e_ICL of Γ* on new tasks of several laws, or of one context length each, and its exact e_IDG.
 
@@ -114,6 +114,7 @@ def trained_errors(
         sizes: d, ℓ, k, n.
         seed: the root seed.
         lengths: context lengths of the new tasks' prompts; none: that of training.
+        noise: ρ.
 
     Returns:
         (length, law) e_ICL, or (law) where no lengths are given; and e_IDG.
@@ -122,11 +123,11 @@ def trained_errors(
     >>> 0.01 < idg < float(icl[0]) < 3
     True
     """
-    gamma, pool = trained_gamma(train, sizes, seed)
+    gamma, pool = trained_gamma(train, sizes, seed, noise)
     laws = [new_moments(test) for test in tests]
     given = lengths or [sizes.context_len]
-    icl = np.array([[matrix_error(gamma, law, length, NOISE) for law in laws] for length in given])
-    return icl if lengths else icl[0], float(matrix_error(gamma, pool_moments(pool), sizes.context_len, NOISE))
+    icl = np.array([[matrix_error(gamma, law, length, noise) for law in laws] for length in given])
+    return icl if lengths else icl[0], float(matrix_error(gamma, pool_moments(pool), sizes.context_len, noise))
 
 
 Draws = dict[int, xr.Dataset]
