@@ -205,7 +205,7 @@ def peak(data: Data) -> Outcome:
     told, passed = {}, []
     for side in ("mean", "theory"):
         table = data["tau"][side].isel(dim=-1) if side == "mean" else data["tau"][side]
-        icl = table.sel(which="icl").transpose("kappa", "second")
+        icl = table.sel(which="icl", kappa=[k for k in KAPPAS if k <= 2]).transpose("kappa", "second")
         at = [float(icl["second"].values[i]) for i in np.argmax(icl.values, 1)]
         told[side] = at
         passed += [tau in (0.8, 1.25) for tau in at] + [bool(np.isfinite(icl.values).all())]
@@ -233,14 +233,14 @@ CLAIMS = (
     Claim(
         "phases_agree", "The solved matrix at the largest d is in the phase that theory says.", "everywhere but at boundaries", f"at least {AGREE:.0%} of the points of each plane", phases, source="ours",
         reason="an excess of some per cent moves points near a boundary",
-        counterexamples=(counter("new tasks three times worse", "tau/mean", times(3.0), which="icl"), counter("a pool that is not memorized", "rho/mean", times(20.0), which="idg", kappa=[0.25, 0.5, 1.0]), a_nan("tau/mean", dim=40, kappa=1.0)),
+        counterexamples=(counter("new tasks three times worse", "tau/mean", times(3.0), which="icl"), counter("every pool memorized", "rho/mean", times(0.1), which="idg"), a_nan("tau/mean", dim=40, kappa=1.0)),
     ),
     Claim(
         "same_order", "Theory orders the points of each plane as the solved matrices do.", "rank correlation 1", f"at least {RANKS}", ordered, source="ours", reason="neighboring points may change places",
         counterexamples=(counter("small pools as good as large ones", "tau/mean", lambda a: a * 0 + a.mean(), which="icl"), counter("noise does not matter", "rho/mean", lambda a: a * 0 + a.isel(second=0).values.mean(), which="idg"), a_nan("rho/mean", dim=40, kappa=1.0)),
     ),
     Claim(
-        "peak", "For every pool size the error on new tasks is largest beside τ = 1.", "τ = .8 or 1.25 of the grid", "none", peak, source="theory", reason="double descent: theory diverges at τ = 1",
+        "peak", "For pools of up to twice as many tasks as dimensions the error on new tasks is largest beside τ = 1.", "τ = .8 or 1.25 of the grid", "none", peak, source="theory", before=False, reason="double descent: theory diverges at τ = 1; with four times as many tasks the peak is so narrow that this grid misses it",
         counterexamples=(counter("more prompts always help", "tau/mean", lambda a: 1 / (a * 0 + a["second"]), which="icl"), counter("a peak at τ = 4", "tau/theory", times(100.0), second=4.0), a_nan("tau/mean", dim=40, kappa=2.0)),
     ),
     Claim(
@@ -259,7 +259,7 @@ def figure(options: Options) -> Figure:
         draw=draw,
         claims=CLAIMS,
         example=example,
-        choices=(Choice("tolerances", "none other", "ratios of the excess at four points of the notes were known when the claims were written; nothing of the planes was", "as written"),),
+        choices=(Choice("peak", "every κ of the grid", "theory itself, computed before anything was solved, has .819 at τ = ¼ and .761 at τ = .8 for κ = 4", "κ ≤ 2"), Choice("tolerances", "none other", "ratios of the excess at four points of the notes were known when the claims were written; nothing of the planes was", "as written"),),
         setup=f"""planes: κ = {', '.join(f'{k:g}' for k in KAPPAS)} × τ = {', '.join(f'{t:g}' for t in TAUS)} at ρ = {NOISE:g}, and × ρ = {', '.join(f'{r:g}' for r in NOISES)} at τ = {TAU:g}; α = {ALPHA:g}, isotropic Gaussian tasks, no ridge
 solved: Γ* by least squares (least norm below τ = 1), exact errors; d = {', '.join(map(str, dims))}, {DRAWS} draws at the largest, up to {MOST} at smaller ones
 phases: worse than zero where e_ICL > 1 + ρ, else memorizes where e_ICL > 2 e_IDG, else learns in context""",
