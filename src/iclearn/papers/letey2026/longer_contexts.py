@@ -131,12 +131,12 @@ def numbers(data: Data) -> Outcome:
 def straight(data: Data) -> Outcome:
     curves = data["theory"]["icl"].transpose("power", "length")
     trained = data["largest"]["error"].transpose("seed", "power", "length")
+    if not (np.isfinite(curves).all() and np.isfinite(trained).all()):
+        return Outcome("NaN", "failed")
     bends = {
         "theory": max(bend(curves["length"].values, row) for row in curves.values),
         "trained": max(bend(trained["length"].values, row) for one in trained.values for row in one),
-    }  # fmt: skip
-    if not np.isfinite(list(bends.values())).all():
-        return Outcome(bends, "failed")
+    }
     floors = data["theory"]["floor"].values
     ends = curves.values[:, -1] / floors - 1
     return judge_each(

@@ -156,8 +156,8 @@ def trained_steeper(data: Data) -> Outcome:
         return Outcome(told, "failed", len(gain))
     if not np.isfinite(rough):
         return Outcome(told, "unfinished", len(gain))
-    size = gain.mean() / rough if rough else np.sign(gain.mean()) * np.inf
-    return Outcome(told, "reproduced" if size >= 3 else "contradicted" if size <= -3 else "inconclusive", len(gain))
+    clear = abs(gain.mean()) >= 3 * rough and gain.mean() != 0
+    return Outcome(told, ("reproduced" if gain.mean() > 0 else "contradicted") if clear else "inconclusive", len(gain))
 
 
 FIGURE = Figure(

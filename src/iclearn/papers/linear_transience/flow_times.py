@@ -173,12 +173,11 @@ def column(data: Data) -> Outcome:
     if not np.isfinite(found).all():
         return Outcome("NaN", "failed")
     mean = found.mean(1)
-    halved = mean[1:] / mean[:-1]
     told = {
         "mean rise by d": mean.round(4).tolist(),
         "without the column, largest": float(data["column"]["without"].max()),
     }
-    if not np.all((halved > 0.25) & (halved < 0.7)):
+    if not np.all((mean[1:] > 0.25 * mean[:-1]) & (mean[1:] < 0.7 * mean[:-1])):
         return Outcome(told, "contradicted", found.shape[1])
     return judge_groups({20: (found[0] > OVER).tolist()}, told)
 
