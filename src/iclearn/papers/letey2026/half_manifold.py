@@ -116,7 +116,7 @@ def draw(data: Data):
         if "published" in data:
             left.plot(data["published"]["kappa"], data["published"].sel(law=law), "+", color=f"C{color}", ms=7)
     left.axvline(0.5, color="0.7", lw=1, ls=":")
-    beside = "; plus signs: the authors' runs, $d$ = 80" if "published" in data else ""
+    beside = "; +: the authors', $d$ = 80" if "published" in data else ""
     dim = int(curve["dim"])
     left.set(xlabel=r"tasks per dimension $\kappa$", ylabel="error on new tasks", xlim=(0, 2.25), ylim=(0.012, 2.5))
     left.set_title(f"lines: theory; circles: trained, $d$ = {dim}{beside}", fontsize=10)

@@ -75,24 +75,18 @@ def draw(data: Data):
     theory, sizes = data["theory"], data["sizes"]
     figure, axes = plt.subplots(1, 3, figsize=(14.5, 4.3), layout="constrained")
     last = sizes.isel(dim=-1)
+    fine = np.geomspace(0.1, 1000, 200)
     for color, power in zip(("C0", "C1", "C2"), POWERS, strict=True):
-        curve, floor = theory["icl"].sel(power=power), float(theory["floor"].sel(power=power))
-        axes[0].loglog(curve["length"], curve, color=color, label=f"power {power:g}")
-        axes[0].errorbar(
-            RUN,
-            last["mean"].sel(power=power),
-            2 * last["error"].sel(power=power),
-            fmt="o",
-            color=color,
-            mfc="white",
-            capsize=2,
-        )
-        axes[0].axhline(floor, color=color, lw=1, ls=":")
-        few = curve.sel(length=curve["length"] >= 0.5)
-        axes[1].plot(1 / few["length"], few, ".-", color=color, ms=6)
-        some = last["mean"].sel(power=power)
-        axes[1].plot(1 / np.array(RUN), some, "o--", lw=1, color=color, mfc="white")
-        axes[1].plot(0, floor, "_", color=color, ms=14)
+        floor, one = float(theory["floor"].sel(power=power)), float(theory["icl"].sel(power=power, length=1.0))
+        mean, error, near = (last[name].sel(power=power) for name in ("mean", "error", "theory"))
+        slope, start = np.polyfit(1 / near["length"], near, 1)
+        axes[0].loglog(fine, floor + (one - floor) / fine, color=color, label=f"power {power:g}")
+        axes[0].loglog(fine, start + slope / fine, "--", lw=1, color=color)
+        axes[0].errorbar(RUN, mean, 2 * error, fmt="o", color=color, mfc="white", capsize=2)
+        inverse = np.array([0.0, 1.05])
+        axes[1].plot(inverse, floor + (one - floor) * inverse, color=color)
+        axes[1].plot(inverse, start + slope * inverse, "--", lw=1, color=color)
+        axes[1].errorbar(1 / np.array(RUN), mean, 2 * error, fmt="o", color=color, mfc="white", capsize=2)
         excess = (sizes["mean"] / sizes["theory"] - 1).sel(power=power)
         error = (sizes["error"] / sizes["theory"]).sel(power=power)
         for length, marker in ((1.0, "o"), (10.0, "s"), (1000.0, "D")):
@@ -104,13 +98,11 @@ def draw(data: Data):
     axes[0].set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1000"])
     axes[0].set_yticks([0.1, 0.2, 0.5, 1, 2, 5], ["0.1", "0.2", "0.5", "1", "2", "5"])
     axes[0].minorticks_off()
-    axes[0].set_title(
-        f"lines: theory, $d$ = {DIM}; circles: trained, $d$ = {int(sizes['dim'].values[-1])}; dotted: floor",
-        fontsize=10,
-    )
+    dim = int(sizes["dim"].values[-1])
+    axes[0].set_title(f"theory: $d$ = {DIM} (solid), $d$ = {dim} (dashed); circles: trained, $d$ = {dim}", fontsize=10)
     axes[0].legend(fontsize=9)
-    axes[1].set(xlabel=r"$1/\alpha_{test}$", ylabel="error on new tasks", xlim=(-0.05, 2.05), ylim=(0, None))
-    axes[1].set_title(r"straight in $1/\alpha_{test}$; dashes at 0: the floor", fontsize=10)
+    axes[1].set(xlabel=r"$1/\alpha_{test}$", ylabel="error on new tasks", xlim=(-0.03, 1.1), ylim=(0, None))
+    axes[1].set_title(r"straight in $1/\alpha_{test}$ down to the floor", fontsize=10)
     axes[2].axhline(0, color="0.6", lw=1)
     axes[2].set(xlabel="1/$d$", ylabel="excess over theory, %", xlim=(0, None))
     axes[2].set_title("training comes to the theory as $1/d$", fontsize=10)

@@ -16,7 +16,7 @@ from .setup import NOISE, Draws, dims_of, draws, published, sizes_table, trained
 from .size_order import falling_as, judge_approach
 
 DIM, ALPHA, TAU = 120, 2.0, 4.0
-KAPPAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, np.inf)
+KAPPAS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.25, 1.5, 1.75, 2.0, np.inf)
 PLACES = {"top": 0, "middle": DIM // 2, "bottom": DIM - 1}
 LAWS = ("top", "middle", "bottom", "matched")
 SHOWN = (0.1, 0.5, 1.0, 2.0, np.inf)
@@ -142,7 +142,7 @@ def draw(data: Data):
             left.plot(near["kappa"], near, "+", color=color, ms=6)
     ticks = [0, 0.5, 1, 1.5, 2, 2.35]
     left.set_xticks(ticks, [f"{t:g}" for t in ticks[:-1]] + ["∞"])
-    beside = "; plus signs: the authors', $d$ = 120" if "published" in data else ""
+    beside = "; +: the authors', $d$ = 120" if "published" in data else ""
     left.set(xlabel=r"tasks per dimension $\kappa$", ylabel="error on new tasks", ylim=(0.2, 1.65), xlim=(0, 2.45))
     left.set_title(f"lines: theory; circles: trained, $d$ = {int(sizes['dim'].values[-1])}{beside}", fontsize=10)
     left.legend(fontsize=8.5, ncols=2, loc="lower left")

@@ -128,13 +128,13 @@ def draw(data: Data):
         axes[1].loglog(
             one["ridge"], theory, color="black", lw=2, ls="-" if name == "icl" else "--", label=f"{label}, theory"
         )
-        axes[1].plot([], [], color=color, label=f"{label}, trained, $d$ = {int(flow['dim'])}")
+        axes[1].plot([], [], color=color, label=f"{label}, $d$ = {int(flow['dim'])}")
     axes[1].set_xticks([0.001, 0.01, 0.1, 1, 10], ["0.001", "0.01", "0.1", "1", "10"])
     axes[1].set_yticks([0.2, 0.5, 1, 2], ["0.2", "0.5", "1", "2"])
     axes[1].minorticks_off()
     axes[1].set(xlabel=r"ridge $\lambda$", ylabel="error", ylim=(0.15, 4.5))
     axes[1].set_title(r"$\alpha$ = 10, $\kappa$ = ½, $\tau$ = 2, $\rho$ = .1", fontsize=10)
-    axes[1].legend(fontsize=8.5, ncols=2, loc="upper right")
+    axes[1].legend(fontsize=8, ncols=2, loc="upper right", handlelength=1.4, columnspacing=1.0)
     for case, color, marker in zip(FINITE, ("C2", "C3", "C1", "C4"), "osD^", strict=True):
         stopped = ends_of(flow["icl"].sel(case=case.name)).least
         ridged = flow["ridge_icl"].sel(case=case.name).min("ridge").values
