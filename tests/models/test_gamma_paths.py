@@ -46,7 +46,7 @@ def test_it_ends_at_least_norm_and_ridges_are_those_of_the_solver(prompts, count
     paths = decompose(*drawn)
     np.testing.assert_allclose(paths.flow([np.inf])[0], solve_gamma(*drawn), atol=1e-9)
     for ridge in (0.0, 0.01, 1.0):
-        np.testing.assert_allclose(paths.ridge([ridge])[0], solve_gamma(*drawn, ridge), atol=1e-9)
+        np.testing.assert_allclose(paths.ridge([ridge])[0], solve_gamma(*drawn, ridge=ridge), atol=1e-9)
 
 
 def test_the_training_loss_is_the_mean_squared_error_and_falls(prompts):

@@ -54,7 +54,7 @@ def test_infinitely_many_prompts_do_not_rule_transience_out():
 
     def rise(count, alpha, dim=40):
         gammas = flow_matrices(pool_of(count, dim), round(alpha * dim), 0.1, TIMES, label_square=False)
-        errors = matrix_error(gammas, new_moments(np.ones(dim), sphere=True), round(alpha * dim), 0.1)
+        errors = np.asarray(matrix_error(gammas, new_moments(np.ones(dim), sphere=True), round(alpha * dim), 0.1))
         return errors[-1] / errors.min() - 1
 
     assert rise(8, 1.0) > 0.02

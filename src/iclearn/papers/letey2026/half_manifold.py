@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -68,7 +70,7 @@ def collect(lab: Lab) -> Data:
         draws(lab, name, sizes, simulate(kappas), {"kappa": list(kappas), "law": list(LAWS)}, version=1)
         for name, sizes, kappas in (("half", dims, JUDGED), ("half-curve", (large,), CURVE))
     )
-    found = {
+    found: dict[str, Any] = {
         "theory": theory_table(),
         "sizes": sizes_table(drawn, predict),
         "curve": curve[large].assign_coords(dim=large),

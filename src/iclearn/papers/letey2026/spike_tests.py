@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -32,8 +34,8 @@ RANDOM = 400  # spectra for the fall of the kernel
 
 def spectrum(dim: int) -> np.ndarray:
     """The linear law of 120 eigenvalues read at `dim` of them: its ends are the same at every dim."""
-    ends = task_spectrum("linear", DIM)[[0, -1]]
-    return np.linspace(*ends, dim)
+    whole = task_spectrum("linear", DIM)
+    return np.linspace(whole[0], whole[-1], dim)
 
 
 def bands(dim: int) -> np.ndarray:
@@ -103,7 +105,7 @@ def hurt_table(drawn: Draws) -> xr.Dataset:
 
 def collect(lab: Lab) -> Data:
     drawn = draws(lab, "spikes", dims_of(lab, DIMS), simulate, COORDS, version=1)
-    found = {
+    found: dict[str, Any] = {
         "theory": theory_table(), "kernels": kernel_table(), "sizes": sizes_table(drawn, predict),
         "hurt": hurt_table(drawn),
     }  # fmt: skip
@@ -221,7 +223,7 @@ def rising(kernels: xr.Dataset) -> np.ndarray:
     """(case) whether the kernel rises somewhere with c_j."""
     kernel, train = kernels["kernel"].values, kernels["train"].values
     down = np.diff(kernel, axis=1) < -1e-12 * np.abs(kernel[:, 1:])  # along falling c_j
-    return (down & (-np.diff(train, axis=1) > 1e-9)).any(1)
+    return np.any(down & (-np.diff(train, axis=1) > 1e-9), axis=1)
 
 
 def falls(data: Data) -> Outcome:

@@ -49,13 +49,15 @@ def best_ridges(alpha: Any, kappa: Any, tau: Any, noise: Any) -> tuple[np.ndarra
     shape = np.broadcast_shapes(*(np.shape(a) for a in (alpha, kappa, tau, noise)))
     point = [np.broadcast_to(np.asarray(a, float), shape)[..., None, None] for a in (alpha, kappa, tau, noise)]
     center, reach = np.full((*shape, 2, 1), np.log(0.1)), np.log(1e7)
+    lowest = np.zeros((*shape, 2, 1))
     for _ in range(5):
         logs = center + reach * np.linspace(-1, 1, 41)
-        found = pool_errors(*point, np.exp(logs))
+        found = pool_errors(point[0], point[1], point[2], point[3], np.exp(logs))
         errors = np.stack([found.icl[..., 0, :], found.idg[..., 1, :]], -2)
         least = errors.argmin(-1)[..., None]
-        center, reach = np.take_along_axis(logs, least, -1), reach / 12
-    return np.exp(center[..., 0]), np.take_along_axis(errors, least, -1)[..., 0]
+        center, lowest = (np.take_along_axis(values, least, -1) for values in (logs, errors))
+        reach /= 12
+    return np.exp(center[..., 0]), lowest[..., 0]
 
 
 def limit_table() -> xr.Dataset:

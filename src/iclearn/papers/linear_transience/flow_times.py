@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_groups, worst
+from ..judging import Outcome, Word, judge_each, judge_groups
 from ..lab import Lab
 from ..perturbing import a_nan, counter, plus, times
 from . import examples
@@ -127,7 +127,9 @@ def numbers(data: Data) -> Outcome:
         told[case] = {
             "mean": mean.round(3).tolist(), "notes, in standard deviations": far.round(2).tolist(), "times": when.round(1).tolist(),
         }  # fmt: skip
-    word = "contradicted" if max(away) > 6 or not all(sharp) else "reproduced" if max(away) <= 3 else "inconclusive"
+    word: Word = (
+        "contradicted" if max(away) > 6 or not all(sharp) else "reproduced" if max(away) <= 3 else "inconclusive"
+    )
     return Outcome(told, word, data["flow"].sizes["seed"])
 
 
@@ -189,12 +191,10 @@ def column(data: Data) -> Outcome:
 def memorized(data: Data) -> Outcome:
     """Training loss falls to its end in every run, while e_ICL has risen."""
     losses = data["flow"]["loss"].transpose(..., "time").values
-    words = [worst("reproduced" if np.all(np.diff(one) <= 1e-9 * one[..., :1]) else "contradicted") for one in losses]
-    return Outcome(
-        {"runs": int(np.prod(losses.shape[:2]))},
-        worst(*words) if np.isfinite(losses).all() else "failed",
-        losses.shape[1],
-    )
+    if not np.isfinite(losses).all():
+        return Outcome("NaN", "failed")
+    falling = np.all(np.diff(losses, axis=-1) <= 1e-9 * losses[..., :1], axis=-1)
+    return judge_each(falling.ravel().tolist(), {"runs": int(falling.size), "falling": int(falling.sum())})
 
 
 FIGURE = Figure(

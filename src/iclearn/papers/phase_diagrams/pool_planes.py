@@ -6,6 +6,8 @@ dim of a plane is stored by itself.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
@@ -115,6 +117,13 @@ def cells(data: Data, plane: str) -> xr.Dataset:
     return table.sel(second=[t for t in TAUS if abs(t - 1) > 0.25]) if plane == "tau" else table
 
 
+def phases_of(table: xr.DataArray, plane: str) -> np.ndarray:
+    """(kappa, second) the phase of each point, from its two errors."""
+    noise = np.array([settings(plane, second)[1] for second in PLANES[plane]])
+    icl, idg = (table.sel(which=which).transpose("kappa", "second").values for which in WHICH)
+    return pool_phase(icl, idg, noise)
+
+
 def draw(data: Data):
     figure, axes = plt.subplots(2, 3, figsize=(14.2, 8.2), layout="constrained")
     kappa = np.geomspace(0.18, 5.5, 160)
@@ -136,12 +145,11 @@ def draw(data: Data):
             )  # fmt: skip
             bar = figure.colorbar(image, ax=ax)
             ticks = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4]
-            bar.set_ticks(np.log10(ticks), labels=[f"{t:g}" for t in ticks])
+            bar.set_ticks(np.log10(ticks).tolist(), labels=[f"{t:g}" for t in ticks])
             ax.set_title(title, fontsize=10)
         phases = pool_phase(limit.icl, limit.idg, both[1])
         row[2].pcolormesh(kappa, second, phases, cmap=ListedColormap(COLORS), vmin=-0.5, vmax=2.5, rasterized=True)
-        where = np.array([settings(plane, s)[1] for s in values])
-        trained = pool_phase(*(largest["mean"].sel(which=w).transpose("kappa", "second").values for w in WHICH), where)
+        trained = phases_of(largest["mean"], plane)
         row[2].scatter(
             *points, c=[to_rgb(COLORS[i]) for i in trained.ravel()], s=85, edgecolors="black", linewidths=1.0
         )
@@ -176,12 +184,8 @@ def halves(data: Data) -> Outcome:
 
 def phases(data: Data) -> Outcome:
     told, passed = {}, []
-    for plane, values in PLANES.items():
-        noise = np.array([settings(plane, s)[1] for s in values])
-        sides = data[plane]["mean"].isel(dim=-1), data[plane]["theory"]
-        found = [
-            pool_phase(*(one.sel(which=w).transpose("kappa", "second").values for w in WHICH), noise) for one in sides
-        ]
+    for plane in PLANES:
+        found = [phases_of(one, plane) for one in (data[plane]["mean"].isel(dim=-1), data[plane]["theory"])]
         if (np.stack(found) < 0).any():
             return Outcome("NaN", "failed")
         share = float((found[0] == found[1]).mean())
@@ -195,7 +199,11 @@ def ordered(data: Data) -> Outcome:
     for plane in PLANES:
         for name in WHICH:
             mean, limit = (a.sel(which=name).values.ravel() for a in (data[plane]["mean"].isel(dim=-1).transpose("kappa", "second", "which"), data[plane]["theory"].transpose("kappa", "second", "which")))  # fmt: skip
-            found = float(spearmanr(mean, limit)[0]) if np.isfinite(mean).all() and np.ptp(mean) > 0 else float("nan")
+            found = (
+                float(cast(Any, spearmanr(mean, limit))[0])
+                if np.isfinite(mean).all() and np.ptp(mean) > 0
+                else float("nan")
+            )
             told[f"{plane}, {name}"] = round(found, 4)
             passed.append(found >= RANKS)
     return judge_each(passed, told)
