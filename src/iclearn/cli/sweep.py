@@ -19,7 +19,7 @@ from .parsing import parse, use_device
 if TYPE_CHECKING:
     from ..sweeps.plan import Plan
 
-SHIPPED = ("plateaus", "prior-gap", "minima", "memorization")
+SHIPPED = ("plateaus", "prior-gap", "minima", "memorization", "pools")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SweepArgs:
     goes on where it stopped."""
 
     what: Annotated[str, tyro.conf.Positional]
-    """A YAML file, a shipped sweep (plateaus, prior-gap, minima, memorization), or `status` with a folder."""
+    """A YAML file, a shipped sweep (plateaus, prior-gap, minima, memorization, pools), or `status` with a folder."""
     folder: Annotated[Path | None, tyro.conf.Positional] = None
     """The folder of the sweep that `status` is asked about."""
     out: Path | None = None

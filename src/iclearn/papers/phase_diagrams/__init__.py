@@ -1,4 +1,4 @@
-"""Sweeps that come with the package, each a figure with claims: `iclearn sweep plateaus`, `prior-gap`, `minima`, `memorization`.
+"""Sweeps that come with the package, each a figure with claims: `iclearn sweep plateaus`, `minima`, `pools` and others.
 
 They are no paper's figures: they ask where in a whole plane what papers say of single points holds.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from ...sweeps.plan import Plan
 from ..base import Figure, Paper
-from . import memorization_map, minima_phases, plateau_phases, prior_gap
+from . import memorization_map, minima_phases, plateau_phases, pool_planes, prior_gap
 from .setup import Options
 
-SWEEPS = {"plateaus": plateau_phases, "prior-gap": prior_gap, "minima": minima_phases, "memorization": memorization_map}
+SWEEPS = {
+    "plateaus": plateau_phases, "prior-gap": prior_gap, "minima": minima_phases, "memorization": memorization_map,
+    "pools": pool_planes,
+}  # fmt: skip
 
 __all__ = ["SWEEPS", "Options", "figure_of", "paper_of", "plan_of"]
 

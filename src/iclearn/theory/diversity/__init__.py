@@ -12,11 +12,14 @@ from .long_contexts import (
     bayes_error, best_ridge, gap_limit, growth_rate, joint_gap_limit, nonmonotone_edge,
 )  # fmt: skip
 from .matrix_errors import TaskMoments, best_matrix, feature_moments, matrix_error, new_moments, pool_moments
+from .matrix_flow import flow_matrices
+from .pool_phase import PHASES, pool_phase
 from .structured import StructuredErrors, spectrum_resolvent, structured_errors
 from .task_spectra import task_spectrum
 
 __all__ = [
-    "PoolErrors", "StructuredErrors", "TaskMoments", "bayes_error", "best_matrix", "best_ridge", "feature_moments",
-    "gap_limit", "growth_rate", "joint_gap_limit", "matrix_error", "new_moments", "nonmonotone_edge", "pool_errors",
-    "pool_moments", "pool_resolvent", "spectrum_resolvent", "structured_errors", "task_spectrum",
+    "PHASES", "PoolErrors", "StructuredErrors", "TaskMoments", "bayes_error", "best_matrix", "best_ridge",
+    "feature_moments", "flow_matrices", "gap_limit", "growth_rate", "joint_gap_limit", "matrix_error",
+    "new_moments", "nonmonotone_edge", "pool_errors", "pool_moments", "pool_phase", "pool_resolvent",
+    "spectrum_resolvent", "structured_errors", "task_spectrum",
 ]  # fmt: skip
