@@ -75,6 +75,7 @@ class FreshEngine(AbstractPromptsEngine):
         task: the task, with 0 in these fields.
         batch_size: prompts of a step.
         dtype: name of their precision.
+        step: () the step of training (None: the task as it is in itself).
 
     >>> import iclearn as icl
     >>> from iclearn.engines import prepare
@@ -89,6 +90,10 @@ class FreshEngine(AbstractPromptsEngine):
     task: AbstractTask = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
+    step: Array | None = None
+
+    def at_step(self, step: Array) -> FreshEngine:
+        return eqx.tree_at(lambda e: e.step, self, step, is_leaf=lambda leaf: leaf is None)
 
     @property
     def stochastic(self) -> bool:
@@ -96,6 +101,7 @@ class FreshEngine(AbstractPromptsEngine):
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         task = self.task.unchecked(**self.parameters)
+        task = task if self.step is None else task.at_step(self.step)
         return mean_loss(model, task.fresh(self.seed, key, self.batch_size, self.dtype))
 
 
