@@ -57,7 +57,10 @@ def test_sinusoids_are_tied_on_request_only():
         x, y, drawn = function_values(SinusoidFunctions(tied=tied), 1)
         a, phase = np.asarray(drawn["amplitude"]), np.asarray(drawn["phase"])
         np.testing.assert_allclose(y, a[:, None] * np.sin(x[..., 0] + phase[:, None]), atol=1e-12)
-        assert a.min() >= 0.1 and a.max() <= 0.5 and phase.max() <= np.pi and np.abs(x).max() <= 5
+        assert a.min() >= 0.1
+        assert a.max() <= 0.5
+        assert phase.max() <= np.pi
+        assert np.abs(x).max() <= 5
         assert np.allclose(a, 0.1 + 0.4 * phase / np.pi) == tied
 
 
@@ -70,7 +73,8 @@ def test_sinusoids_are_tied_on_request_only():
 )  # fmt: skip
 def test_boolean_classes_have_their_shares_of_positive_labels(rule, mean):
     x, y, _ = function_values(BooleanFunctions(rule), 4)
-    assert set(np.unique(x)) == {-1, 1} and set(np.unique(y)) <= {-1, 1}
+    assert set(np.unique(x)) == {-1, 1}
+    assert set(np.unique(y)) <= {-1, 1}
     each = (np.asarray(y) > 0).mean(1)
     assert abs(each.mean() - mean) < 4 * each.std() / np.sqrt(len(each))
 
@@ -95,7 +99,8 @@ def test_sampled_signs_have_the_logistic_probability():
 def test_sparse_functions_keep_to_the_first_coordinates():
     _, _, drawn = function_values(SparseFunctions(2, valid=3), 5)
     kept = np.asarray(drawn["w"]) != 0
-    assert (kept.sum(1) == 2).all() and not kept[:, 3:].any()
+    assert (kept.sum(1) == 2).all()
+    assert not kept[:, 3:].any()
     np.testing.assert_allclose(kept[:, :3].mean(0), 2 / 3, atol=0.05)
 
 
@@ -103,7 +108,8 @@ def test_every_position_is_a_prompt_and_the_whole_is_one_recipe():
     task = FunctionClass(dim=3, context_len=4, noise=0.25, num_prompts=7, test_prompts=3)
     source = task.source(0, "float64")
     batch, points = source.everything(task.context_lengths()), source.sequences()
-    assert batch.target.shape == (7 * 5, 1) and float(batch.weight.sum()) == pytest.approx(1)
+    assert batch.target.shape == (7 * 5, 1)
+    assert float(batch.weight.sum()) == pytest.approx(1)
     np.testing.assert_array_equal(batch.prompt.mask.sum(-1).reshape(5, 7)[:, 0], range(5))
     answers = jax.vmap(Ridge(0.25).predict)(batch.prompt)[:, 0].reshape(5, 7).T
     np.testing.assert_allclose(answers, points.answers(Ridge(0.25)), atol=1e-10)
@@ -142,7 +148,8 @@ def test_curriculum_of_garg():
     ]  # fmt: skip
     task = FunctionClass(dim=4, context_len=5, functions=SparseFunctions(2), curriculum=plan)
     batch = task.at_step(jnp.asarray(0)).fresh(0, jax.random.key(3), 16, "float64")
-    assert not np.any(batch.prompt.x[..., 2:]) and not np.any(batch.prompt.query[..., 2:])
+    assert not np.any(batch.prompt.x[..., 2:])
+    assert not np.any(batch.prompt.query[..., 2:])
     weight = np.asarray(batch.weight).reshape(6, 16).sum(1)
     np.testing.assert_allclose(weight, [0.5, 0.5, 0, 0, 0, 0], atol=1e-12)
     with pytest.raises(icl.IclearnError, match="ends at"):
@@ -198,4 +205,5 @@ def test_least_squares_on_a_rank_deficient_law():
     """The family works with any predictor of the tree."""
     points = FunctionClass(dim=4, context_len=5).evaluation(Shift("half_subspace"), num_prompts=50)
     errors = np.asarray(points.squared_errors(LeastSquares())).mean(0)
-    assert errors[1] > 0.1 and (errors[2:] < 1e-9).all()
+    assert errors[1] > 0.1
+    assert (errors[2:] < 1e-9).all()
