@@ -138,7 +138,13 @@ _LAYOUTS = {
 }  # fmt: skip
 LAYOUTS = Registry(
     "layout of golden files", "iclearn.layouts",
-    {name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+    {
+        **{name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
+        **{
+            name: f"iclearn.papers.garg2022.law_golden:recompute_{name}"
+            for name in ("tasks", "ood", "boolean", "bootstrap", "sinusoid")
+        },
+    },
 )  # fmt: skip
 
 PROBES = Registry("probe", "iclearn.probes", {})

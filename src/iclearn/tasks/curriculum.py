@@ -49,14 +49,14 @@ class Curriculum(Spec, kind="curriculum"):
             start, end = getattr(self, f"{what}_start"), getattr(self, f"{what}_end")
             require(start <= end, f"a curriculum grows: {what} from {start} to {end}")
 
-    def at(self, step: Any) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    def at(self, step: Any) -> tuple[Int[Array, "*step"], Int[Array, "*step"]]:
         """Dimensions and points at a step of training.
 
         Args:
-            step: the step, from 0 on; may be traced.
+            step: the step, from 0 on, or many; may be traced.
 
         Returns:
-            () dimensions and () points.
+            Dimensions and points, of the shape of `step`.
         """
         grown = (
             jnp.minimum(
