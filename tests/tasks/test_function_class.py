@@ -34,7 +34,7 @@ def function_values(law, dim, points=3, count=COUNT):
         x = law.inputs(second, drawn, points, dim, "float64")
         return x, law.labels(drawn, x), drawn
 
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), count))
+    return jax.vmap(one)(jax.random.split(jax.random.key(0), count))  # not compiled: laws have most steps in common
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_boolean_classes_have_their_shares_of_positive_labels(rule, mean):
 
 def test_cnf_is_dnf_upside_down():
     """CNF(w, x) = −DNF(w, −x)."""
-    x, y, drawn = function_values(BooleanFunctions("cnf"), 4, count=200)
+    x, y, drawn = function_values(BooleanFunctions("cnf"), 4)
     other = jax.vmap(BooleanFunctions("dnf").labels)(drawn, -x)
     np.testing.assert_array_equal(y, -other)
 
@@ -92,7 +92,7 @@ def test_sampled_signs_have_the_logistic_probability():
     drawn = law.shown(jax.random.key(1), {"w": jnp.ones(1)}, x, jnp.ones(50_000))
     assert float((drawn > 0).mean()) == pytest.approx(1 / (1 + np.exp(-0.7)), abs=0.01)
     task = FunctionClass(dim=2, functions=law, num_prompts=100)
-    found = task.source(0, "float64").sequences()
+    found = task.source(0, "float64").sequences_of(0)
     assert 0.55 < float((found.y == found.truth).mean()) < 0.9
 
 
@@ -107,7 +107,8 @@ def test_sparse_functions_keep_to_the_first_coordinates():
 def test_every_position_is_a_prompt_and_the_whole_is_one_recipe():
     task = FunctionClass(dim=3, context_len=4, noise=0.25, num_prompts=7, test_prompts=3)
     source = task.source(0, "float64")
-    batch, points = source.everything(task.context_lengths()), source.sequences()
+    batch = source.everything(task.context_lengths())
+    points = jax.tree.map(lambda a: a[:7], source.sequences_of(0))
     assert batch.target.shape == (7 * 5, 1)
     assert float(batch.weight.sum()) == pytest.approx(1)
     np.testing.assert_array_equal(batch.prompt.mask.sum(-1).reshape(5, 7)[:, 0], range(5))
@@ -121,22 +122,21 @@ def test_every_position_is_a_prompt_and_the_whole_is_one_recipe():
 
 
 def test_both_scorings():
-    shown = FunctionClass(dim=2, context_len=3, noise=1.0, num_prompts=4000)
-    a, b = (t.source(0, "float64") for t in (shown, shown.replace(target="clean")))
-    difference = np.asarray(a.everything().target - b.everything().target)
-    assert np.var(difference) == pytest.approx(1, rel=0.1)
-    np.testing.assert_array_equal(a.everything().prompt.y, b.everything().prompt.y)
+    shown = FunctionClass(dim=2, context_len=3, noise=1.0, num_prompts=2048)
+    a, b = (t.source(0, "float64").prefix_block(0, 3) for t in (shown, shown.replace(target="clean")))
+    assert np.var(np.asarray(a.target - b.target)) == pytest.approx(1, rel=0.15)
+    np.testing.assert_array_equal(a.prompt.y, b.prompt.y)
 
 
 def test_a_pool_gives_distinct_functions_and_test_sets_new_ones():
     task = FunctionClass(dim=2, context_len=1, num_tasks=20, num_prompts=16, test_prompts=16)
     pool = np.asarray(task.pool(0)["w"])
     for which, inside in (("train", True), ("pool", True), ("test", False)):
-        w = np.asarray(task.source(0, "float64", which).sequences().parameters["w"])
+        w = np.asarray(task.source(0, "float64", which).parameters_of(0)["w"])
         assert len(np.unique(w, axis=0)) == 16
         assert all((abs(pool - v).sum(1) < 1e-12).any() == inside for v in w)
-    many = task.replace(num_prompts=60).source(0, "float64").sequences().parameters["w"]
-    assert np.unique(many, axis=0, return_counts=True)[1].max() <= 4  # of 64 with those beyond the set
+    many = task.replace(num_prompts=64).source(0, "float64").parameters_of(0)["w"]
+    assert np.unique(many, axis=0, return_counts=True)[1].max() == 4
     with pytest.raises(icl.IclearnError, match="infinitely many"):
         FunctionClass().pool(0)
 
@@ -171,6 +171,7 @@ def test_training_follows_the_curriculum():
     assert float(loss(trace.model(0), draw=1)) == pytest.approx(float(trace.loss[1]), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_levels_share_a_program_and_fresh_prompts_have_their_noise():
     task = FunctionClass(dim=2, context_len=2, noise=4.0)
     recipe = icl.Recipe(
