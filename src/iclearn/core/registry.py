@@ -90,6 +90,14 @@ _SPECS = {
     "pooled_regression": "iclearn.tasks.pooled_regression:PooledRegression",
     "task_covariance": "iclearn.tasks.task_covariance:TaskCovariance",
     "softmax_regression": "iclearn.tasks.softmax_regression:SoftmaxRegression",
+    "function_class": "iclearn.tasks.function_class:FunctionClass",
+    **{
+        f"{name}_functions": f"iclearn.tasks.function_laws:{name.capitalize()}Functions"
+        for name in ("linear", "sparse", "sign", "quadratic", "relu", "tree", "sinusoid")
+    },
+    "boolean_functions": "iclearn.tasks.boolean_functions:BooleanFunctions",
+    "shift": "iclearn.tasks.shifts:Shift",
+    "curriculum": "iclearn.tasks.curriculum:Curriculum",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",
     "matrix_attention": "iclearn.models.label_gram:MatrixAttention",
@@ -134,6 +142,10 @@ LAYOUTS = Registry(
     {
         **{name: f"iclearn.papers.{paper}.golden:recompute" for name, paper in _LAYOUTS.items()},
         **dict.fromkeys(("gpt2", "small"), "iclearn.papers.raventos2023.golden_transformer:recompute"),
+        **{
+            name: f"iclearn.papers.garg2022.law_golden:recompute_{name}"
+            for name in ("tasks", "ood", "boolean", "bootstrap", "sinusoid")
+        },
     },
 )  # fmt: skip
 

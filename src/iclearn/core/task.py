@@ -200,6 +200,17 @@ class AbstractTask(Spec):
         drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
         return eqx.tree_at(lambda s: s.key, drawn, key).everything()  # type: ignore[attr-defined]
 
+    def at_step(self, step: Array) -> AbstractTask:
+        """The task as it is at a step of training, for prompts that grow; its arrays keep their shapes.
+
+        Args:
+            step: () the step; may be traced.
+
+        Returns:
+            The task from which fresh prompts of that step are drawn.
+        """
+        return self
+
     @property
     def gives_sequences(self) -> bool:
         """Whether its sources know `whole_sequences`, so that all prefixes of a prompt can be answered in one pass."""

@@ -44,6 +44,17 @@ class AbstractEngine(eqx.Module, Generic[ModelT]):
             () the loss.
         """
 
+    def at_step(self, step: Array) -> Any:
+        """The engine of a step, for losses that change in the course of training.
+
+        Args:
+            step: () the step; may be traced.
+
+        Returns:
+            The engine; itself where its loss stays what it is.
+        """
+        return self
+
     @abstractmethod
     def test_losses(self, model: ModelT) -> Float[Array, " test_set"]:
         """The losses on the test sets.

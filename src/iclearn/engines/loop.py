@@ -101,7 +101,7 @@ def take_step(
         The state after it, and () the loss before it.
     """
     step_key = jax.random.fold_in(key, now.step) if engine.stochastic else key
-    loss, gradient = eqx.filter_value_and_grad(engine.loss)(now.model, step_key)
+    loss, gradient = eqx.filter_value_and_grad(engine.at_step(now.step).loss)(now.model, step_key)
     updates, optimizer = transformation.update(gradient, now.optimizer, now.model)  # type: ignore[arg-type]
     return State(eqx.apply_updates(now.model, updates), optimizer, now.step + 1), loss
 

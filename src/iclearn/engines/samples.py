@@ -76,6 +76,7 @@ class FreshEngine(AbstractPromptsEngine):
         batch_size: prompts of a step.
         dtype: name of their precision.
         sequences: whether they are drawn as whole sequences, all prefixes of which are answered in one pass.
+        step: () the step of training (None: the task as it is in itself).
 
     >>> import iclearn as icl
     >>> from iclearn.engines import prepare
@@ -91,6 +92,10 @@ class FreshEngine(AbstractPromptsEngine):
     batch_size: int = eqx.field(static=True)
     dtype: str = eqx.field(static=True)
     sequences: bool = eqx.field(static=True, default=False)
+    step: Array | None = None
+
+    def at_step(self, step: Array) -> FreshEngine:
+        return eqx.tree_at(lambda e: e.step, self, step, is_leaf=lambda leaf: leaf is None)
 
     @property
     def stochastic(self) -> bool:
@@ -98,6 +103,7 @@ class FreshEngine(AbstractPromptsEngine):
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
         task = self.task.unchecked(**self.parameters)
+        task = task if self.step is None else task.at_step(self.step)
         draw = task.fresh_sequences if self.sequences else task.fresh
         return mean_loss(model, draw(self.seed, key, self.batch_size, self.dtype))
 

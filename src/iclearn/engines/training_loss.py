@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -49,4 +50,5 @@ class TrainingLoss:
             model: of the recipe's kind.
             draw: number of the batch, where the loss is that of one.
         """
-        return self._engine.loss(model, jax.random.fold_in(step_key(self.recipe.seed), draw))
+        engine = self._engine.at_step(jnp.asarray(draw))
+        return engine.loss(model, jax.random.fold_in(step_key(self.recipe.seed), draw))

@@ -8,6 +8,7 @@ from .alignment import (
     Growth, HeadAlignment, HeadAssignment, assign_heads, contributions, effective_rank, head_alignment,
     learned_strengths,
 )  # fmt: skip
+from .bootstrap_bands import Band, bootstrap_band, paired_band
 from .conserved import (
     conserved, drift, key_query_conserved, merged_conserved, network_conserved, value_key_conserved,
 )  # fmt: skip
@@ -32,17 +33,17 @@ from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
 from .turning import Crossing, InteriorMinimum, curve_crossing, interior_minimum
 
 __all__ = [
-    "Copying", "Crossing", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "InteriorMinimum",
-    "JointPca", "LawFit", "LevelStay", "NearestPredictor", "Plateau", "PredictionDistance", "ReadOut",
-    "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads", "beta_moment", "clamp", "compare",
+    "Band", "Copying", "Crossing", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "InteriorMinimum",
+    "JointPca", "LawFit", "LevelStay", "NearestPredictor", "Plateau", "PredictionDistance", "ReadOut", "SaddleMatch",
+    "Similarity", "Staircase", "StepMatch", "assign_heads", "beta_moment", "bootstrap_band", "clamp", "compare",
     "conserved", "contributions", "copying", "curvature", "curve_crossing", "drift", "drop_times",
     "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law",
     "fit_power_law", "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment",
     "identity_distance", "interior_minimum", "interpolated", "interpolated_tasks", "iterated_losses", "joint_pca",
     "key_query_conserved", "label_updates", "learned_strengths", "match_filters", "match_plateaus", "match_steps",
-    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor",
-    "network_conserved", "population_distance", "population_sensitivity", "preconditioner_distance",
-    "prediction_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian", "value_key_conserved",
+    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved",
+    "paired_band", "population_distance", "population_sensitivity", "preconditioner_distance", "prediction_distance",
+    "prefix_errors", "read_out", "read_sites", "token_jacobian", "value_key_conserved",
 ]  # fmt: skip
 
 

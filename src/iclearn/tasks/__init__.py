@@ -1,15 +1,33 @@
 """Distributions of prompts."""
 
 from ..core.task import AbstractSource, AbstractTask
+from .boolean_functions import BooleanFunctions
 from .covariance import Covariance
+from .curriculum import Curriculum
+from .function_class import FunctionClass
+from .function_laws import (
+    AbstractFunctions,
+    LinearFunctions,
+    QuadraticFunctions,
+    ReluFunctions,
+    SignFunctions,
+    SinusoidFunctions,
+    SparseFunctions,
+    TreeFunctions,
+)
+from .function_points import Points
 from .given import GivenData
 from .pooled_regression import PooledRegression
 from .regression import LinearRegression
+from .shifts import Shift, akyurek_shifts, campbell_shifts, garg_shifts, sweep_shifts
 from .softmax_regression import SoftmaxRegression
 from .task_covariance import TaskCovariance
 from .varied_regression import VariedRegression
 
 __all__ = [
-    "AbstractSource", "AbstractTask", "Covariance", "GivenData", "LinearRegression", "PooledRegression",
-    "SoftmaxRegression", "TaskCovariance", "VariedRegression",
+    "AbstractFunctions", "AbstractSource", "AbstractTask", "BooleanFunctions", "Covariance", "Curriculum",
+    "FunctionClass", "GivenData", "LinearFunctions", "LinearRegression", "Points", "PooledRegression",
+    "QuadraticFunctions", "ReluFunctions", "Shift", "SignFunctions", "SinusoidFunctions", "SoftmaxRegression",
+    "SparseFunctions", "TaskCovariance", "TreeFunctions", "VariedRegression", "akyurek_shifts", "campbell_shifts",
+    "garg_shifts", "sweep_shifts",
 ]  # fmt: skip
