@@ -94,7 +94,10 @@ def test_bad_specs_are_one_line_and_exit_2(spec, capsys, change, line):
     ("words", "line"),
     [
         (["missing.yaml"], "there is no file missing.yaml"),
-        (["plateau"], "'plateau' is no YAML file and no shipped sweep (plateaus, prior-gap, minima, memorization, pools)"),
+        (
+            ["plateau"],
+            "'plateau' is no YAML file and no shipped sweep (plateaus, prior-gap, minima, memorization, pools)",
+        ),
         (["status"], "status needs the folder of a sweep"),
         (["status", "."], "no sweep in .: it has no plan.json"),
         (["demo.yaml", "elsewhere"], "a folder is given with --out"),
