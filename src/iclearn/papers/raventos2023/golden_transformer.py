@@ -177,25 +177,28 @@ def _batch(x: Any, y: Any) -> SequenceBatch:
     return SequenceBatch(jnp.asarray(x), labels, labels, jnp.full(len(x), 1 / len(x)))
 
 
+@eqx.filter_jit
+def _loss_and_gradient(model: CausalModel, batch: SequenceBatch) -> tuple[Any, Any]:
+    return eqx.filter_value_and_grad(mean_loss)(model, batch)
+
+
+@eqx.filter_jit
+def _updated(model: CausalModel, state: Any, gradient: Any, rate: Any) -> tuple[CausalModel, Any]:
+    updates, state = optax.scale_by_adam().update(gradient, state)
+    return eqx.apply_updates(model, jax.tree.map(lambda u: -rate * u, updates)), state
+
+
 def _gradient(model: CausalModel, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    found: Any = eqx.filter_jit(jax.grad(mean_loss))(model, _batch(x, y))
-    return {name: np.asarray(weight) for name, weight in found.weights().items()}
+    return {name: np.asarray(weight) for name, weight in _loss_and_gradient(model, _batch(x, y))[1].weights().items()}
 
 
 def _trained(model: CausalModel, x: np.ndarray, y: np.ndarray, rates: list[float]) -> tuple[np.ndarray, CausalModel]:
     """The losses before each Adam step on given batches, and the model after them."""
-    adam = optax.scale_by_adam()
-
-    @eqx.filter_jit
-    def step(model: CausalModel, state: Any, batch: SequenceBatch, rate: Any) -> tuple[CausalModel, Any, Any]:
-        loss, gradient = eqx.filter_value_and_grad(mean_loss)(model, batch)
-        updates, state = adam.update(gradient, state)
-        return eqx.apply_updates(model, jax.tree.map(lambda u: -rate * u, updates)), state, loss
-
-    state: Any = adam.init(eqx.filter(model, eqx.is_array))  # type: ignore[arg-type]
+    state: Any = optax.scale_by_adam().init(eqx.filter(model, eqx.is_array))  # type: ignore[arg-type]
     losses = []
     for inputs, labels, rate in zip(x, y, rates, strict=True):
-        model, state, loss = step(model, state, _batch(inputs, labels), jnp.asarray(rate))
+        loss, gradient = _loss_and_gradient(model, _batch(inputs, labels))
+        model, state = _updated(model, state, gradient, jnp.asarray(rate))
         losses.append(float(loss))
     return np.asarray(losses), model
 
