@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,8 +101,12 @@ def test_decay_is_for_the_named_weights_alone():
     spec = icl.CausalTransformer(layers=1, width=2)
     model = spec.rebuild(2, {name: np.ones(shape) for name, shape in spec.shapes(2, 4).items()})
     rule = Hyper.of(decay, "float64").transformation()
-    still: Any = jax.tree.map(jnp.zeros_like, model)
-    updates: Any = rule.update(still, rule.init(model), model)[0]  # type: ignore[arg-type]
+
+    @eqx.filter_jit
+    def update(model: Any) -> Any:
+        return rule.update(jax.tree.map(jnp.zeros_like, model), rule.init(model), model)[0]
+
+    updates = update(model)
     for name, update in updates.weights().items():
         np.testing.assert_allclose(update, -0.05 if name in icl.CausalTransformer.matrices else 0.0, atol=1e-15)
     with pytest.raises(icl.IclearnError, match="decayed weights are those of adamw; the rule is adam"):

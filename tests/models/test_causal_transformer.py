@@ -110,7 +110,7 @@ def test_later_tokens_change_no_earlier_prediction():
 
 
 def test_one_pass_is_a_pass_for_every_prefix():
-    model, (x, y) = drawn(), sequences()
+    model, (x, y) = drawn(layers=1), sequences()
     found = np.asarray(forward(model, x, y))[:, :, 0]
     answer = eqx.filter_jit(lambda prompts: jax.vmap(model.predict)(prompts)[:, 0])
     for count in range(TOKENS):
@@ -123,7 +123,7 @@ def test_one_pass_is_a_pass_for_every_prefix():
 
 
 def test_the_trained_loss_is_the_mean_over_all_prefixes_the_empty_one_included():
-    model = drawn()
+    model = drawn(layers=1)
     engine = samples_engine(TASK, None, 3, jnp.float64, model)
     prompts = TASK.source(3, "float64").sequences()
     answers = np.asarray(forward(model, prompts.x, prompts.y))
