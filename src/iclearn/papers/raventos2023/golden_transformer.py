@@ -15,12 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from ...core.errors import IclearnError
 from ...core.model import mean_loss
 from ...core.prompt import SequenceBatch
-from ...engines.optimizers import triangle
+from ...core.recipe import Optimizer
+from ...engines.base import AbstractEngine
+from ...engines.loop import initial_state, take_step
+from ...engines.optimizers import Hyper, triangle
 from ...models.causal_blocks import CausalModel
 from ...models.causal_transformer import CausalTransformer
 from ..verifying import Quantity, Recomputed
@@ -177,30 +179,45 @@ def _batch(x: Any, y: Any) -> SequenceBatch:
     return SequenceBatch(jnp.asarray(x), labels, labels, jnp.full(len(x), 1 / len(x)))
 
 
-@eqx.filter_jit
-def _loss_and_gradient(model: CausalModel, batch: SequenceBatch) -> tuple[Any, Any]:
-    return eqx.filter_value_and_grad(mean_loss)(model, batch)
-
-
-@eqx.filter_jit
-def _updated(model: CausalModel, state: Any, gradient: Any, rate: Any) -> tuple[CausalModel, Any]:
-    updates, state = optax.scale_by_adam().update(gradient, state)
-    return eqx.apply_updates(model, jax.tree.map(lambda u: -rate * u, updates)), state
+_gradients = eqx.filter_jit(jax.grad(mean_loss))
 
 
 def _gradient(model: CausalModel, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: np.asarray(weight) for name, weight in _loss_and_gradient(model, _batch(x, y))[1].weights().items()}
+    found: Any = _gradients(model, _batch(x, y))
+    return {name: np.asarray(weight) for name, weight in found.weights().items()}
 
 
-def _trained(model: CausalModel, x: np.ndarray, y: np.ndarray, rates: list[float]) -> tuple[np.ndarray, CausalModel]:
+class _OneBatch(AbstractEngine[CausalModel]):
+    """The loss on one given batch."""
+
+    batch: SequenceBatch
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def loss(self, model: CausalModel, key: Any) -> jax.Array:
+        return mean_loss(model, self.batch)
+
+    def test_losses(self, model: CausalModel) -> jax.Array:
+        return jnp.zeros(0)
+
+    def minimum(self) -> None:
+        return None
+
+
+_step = eqx.filter_jit(lambda engine, hyper, state, key: take_step(engine, hyper.transformation(), state, key))
+
+
+def _trained(model: CausalModel, x: np.ndarray, y: np.ndarray, rates: list[float]) -> tuple[np.ndarray, Any]:
     """The losses before each Adam step on given batches, and the model after them."""
-    state: Any = optax.scale_by_adam().init(eqx.filter(model, eqx.is_array))  # type: ignore[arg-type]
+    state = initial_state(model, Hyper.of(Optimizer("adam"), "float64"))
     losses = []
     for inputs, labels, rate in zip(x, y, rates, strict=True):
-        loss, gradient = _loss_and_gradient(model, _batch(inputs, labels))
-        model, state = _updated(model, state, gradient, jnp.asarray(rate))
+        hyper = Hyper.of(Optimizer("adam").unchecked(lr=rate), "float64")  # the first rate is 0
+        state, loss = _step(_OneBatch(_batch(inputs, labels)), hyper, state, jax.random.key(0))
         losses.append(float(loss))
-    return np.asarray(losses), model
+    return np.asarray(losses), state.model
 
 
 def _curves(arrays: Arrays) -> Recomputed:
