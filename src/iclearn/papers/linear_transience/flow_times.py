@@ -65,8 +65,6 @@ def draw(data: Data):
     axes[0].set_title(r"$\alpha$ = 10, $\kappa$ = ½, $\tau$ = 2, $\rho$ = .1; circles: least of each pool", fontsize=10)
     axes[0].set_yticks([0.05, 0.1, 0.2, 0.5, 1, 2], ["0.05", "0.1", "0.2", "0.5", "1", "2"])
     axes[0].tick_params(which="minor", left=False, labelleft=False)
-    for ax in axes[:2]:
-        ax.set_xticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1000", "10,000"])
     axes[0].legend(fontsize=9, loc="lower left")
     shown = ((MAIN, "C2", r"$\tau$ = 2, $\kappa$ = ½"), (WIDE, "C1", r"$\tau$ = 2, $\kappa$ = 2"))
     for case, color, label in shown:
@@ -98,6 +96,8 @@ def draw(data: Data):
     )
     axes[2].set_title("below the line: new tasks want to stop first", fontsize=10)
     axes[2].legend(fontsize=8.5, loc="upper left")
+    for ax in axes[:2]:
+        ax.set_xticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1000", "10,000"])
     return figure
 
 
