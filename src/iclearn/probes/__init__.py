@@ -17,9 +17,11 @@ from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .interventions import clamp, graft, head_ablation
 from .iterated_layer import iterated_losses, label_updates
+from .label_maps import LinearErrors, conditional_error, label_map, linear_errors
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .preconditioner import identity_distance, preconditioner_distance
 from .predictors_match import NearestPredictor, nearest_predictor
+from .progress_toy import ToyRun, Vectors, descend_toy, draw_toy, toy_loss
 from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
@@ -31,15 +33,16 @@ from .step_matching import StepMatch, match_filters, match_steps, prefix_errors
 
 __all__ = [
     "Copying", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "LawFit", "LevelStay",
-    "NearestPredictor", "Plateau", "ReadOut", "SaddleMatch", "Similarity", "Staircase", "StepMatch", "assign_heads",
-    "beta_moment", "clamp", "compare", "conserved", "contributions", "copying", "curvature", "drift", "drop_times",
-    "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law",
-    "fit_power_law", "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment",
-    "identity_distance", "interpolated", "iterated_losses", "key_query_conserved", "label_updates",
-    "learned_strengths", "match_filters", "match_plateaus", "match_steps", "mean_differences", "merged_conserved",
+    "LinearErrors", "NearestPredictor", "Plateau", "ReadOut", "SaddleMatch", "Similarity", "Staircase", "StepMatch",
+    "ToyRun", "Vectors", "assign_heads", "beta_moment", "clamp", "compare", "conditional_error", "conserved",
+    "contributions", "copying", "curvature", "descend_toy", "draw_toy", "drift", "drop_times", "effective_matrices",
+    "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law", "fit_power_law",
+    "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment", "identity_distance",
+    "interpolated", "iterated_losses", "key_query_conserved", "label_map", "label_updates", "learned_strengths",
+    "linear_errors", "match_filters", "match_plateaus", "match_steps", "mean_differences", "merged_conserved",
     "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved", "population_distance",
-    "population_sensitivity", "preconditioner_distance", "prefix_errors", "read_out", "read_sites", "token_jacobian",
-    "value_key_conserved",
+    "population_sensitivity", "preconditioner_distance", "prefix_errors", "read_out", "read_sites",
+    "token_jacobian", "toy_loss", "value_key_conserved",
 ]  # fmt: skip
 
 
