@@ -22,7 +22,8 @@ class ArcCosine(AbstractModel):
         noise: variance of the label noise; may be traced.
 
     >>> from iclearn.core.prompt import full_prompt
-    >>> ArcCosine().predict(full_prompt(jnp.array([[1.0, 0.0]]), jnp.ones((1, 1)), jnp.array([3.0, 0.0])))
+    >>> prompt = full_prompt(jnp.array([[1.0, 0.0]]), jnp.ones((1, 1)), jnp.array([3.0, 0.0]))
+    >>> eqx.filter_jit(ArcCosine().predict)(prompt)
     Array([3.], dtype=float64)
     """
 

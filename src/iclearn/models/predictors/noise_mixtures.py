@@ -34,8 +34,8 @@ class MixedNoise(AbstractModel):
 
     >>> from iclearn.core.prompt import full_prompt
     >>> prompt = full_prompt(jnp.ones((3, 1)), jnp.array([[2.0], [2.0], [2.0]]), jnp.ones(1))
-    >>> [round(float(MixedNoise(noise).predict(prompt)[0]), 4) for noise in ([1.0], [0.01], [0.01, 1.0])]
-    [1.5, 1.9934, 1.9864]
+    >>> round(float(jax.jit(lambda p: MixedNoise([0.01, 1.0]).predict(p)[0])(prompt)), 4)  # 1.9934 and 1.5 alone
+    1.9864
     """
 
     noise: Float[Array, " level"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.errors import IclearnError
 from ...core.model import AbstractModel
-from ...core.prompt import full_prompt
+from ...core.prompt import Prompt, prefix_prompt
 from ...models.predictors import (
     Averaging,
     ConjugateGradients,
@@ -199,8 +199,13 @@ def _networks(arrays: Arrays) -> Recomputed:
 def _trained(model: NetworkDescent, arrays: Arrays, length: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     start = [jnp.asarray(arrays[f"init_{length}/{part}"]) for part in ("W1", "b1", "W2", "b2")]
     weights = NetworkWeights(start[0], start[1], start[2][:, None], start[3][:, None])
-    prompts = full_prompt(jnp.asarray(x[:, :length]), jnp.asarray(y[:, :length, None]), jnp.asarray(x[:, length]))
-    return np.asarray(eqx.filter_jit(jax.vmap(model.predict_from))(weights, prompts))[:, 0]
+    prompts = prefix_prompt(jnp.asarray(x), jnp.asarray(y[..., None]), length)
+    return np.asarray(_train(model, weights, prompts))[:, 0]
+
+
+@eqx.filter_jit
+def _train(model: NetworkDescent, weights: NetworkWeights, prompts: Prompt) -> jax.Array:
+    return jax.vmap(model.predict_from)(weights, prompts)
 
 
 def _toy(arrays: Arrays) -> Recomputed:
