@@ -28,7 +28,7 @@ def test_gradient_steps_are_those_of_the_formula():
 
 
 def test_clamping_shortens_the_plateau():
-    """Median of four draws: the more is held at the truth, the sooner 5 % of the loss at zero is reached (singh2024)."""
+    """Median of four draws: the more is held at the truth, the sooner 5 % of the loss at zero is reached."""
     until = {}
     for clamped in ("", "c", "bc"):
         runs = [descend_toy(*draw_toy(seed), clamped, 1000) for seed in range(4)]
