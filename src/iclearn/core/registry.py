@@ -131,10 +131,11 @@ THEORIES = Registry(
     },
 )  # fmt: skip
 
-# Layouts of golden files, by the stem of a file's name up to the first underscore (`papers.verifying`).
+# Layouts of golden files, by the beginning of a file's name; the longest that fits (`papers.verifying`).
 _LAYOUTS = {
     "merged": "zhang2025", "separate": "zhang2025", "mlp": "zhang2025", "ahn": "ahn2023", "oswald": "oswald2023",
     "predictors": "raventos2023",
+    "predictors_d": "garg2022", "trees": "garg2022", "mlp_descent": "garg2022", "toy_clamp": "garg2022",
     "theory": "lu2025", "gamma": "lu2025", "finite": "lu2025", "published": "lu2025",
 }  # fmt: skip
 LAYOUTS = Registry(
@@ -154,5 +155,7 @@ PROBES = Registry("probe", "iclearn.probes", {})
 _PREDICTORS = (
     "LeastSquares", "Ridge", "Bayes", "GradientDescent", "PCR", "EmpiricalPCR", "SoftmaxDescent", "StepFilter",
     "NewtonFilter", "RidgeFilter", "DiscreteMMSE", "SmoothedMMSE", "Oracle",
+    "Averaging", "OnlineDescent", "ConjugateGradients", "NearestNeighbors", "MixedNoise", "Lasso", "Huber",
+    "LeastAbsolute", "NetworkDescent", "ArcCosine", "GreedyTree", "BoostedTrees", "Logistic",
 )  # fmt: skip
 PREDICTORS = Registry("predictor", "iclearn.predictors", {n: f"iclearn.models.predictors:{n}" for n in _PREDICTORS})

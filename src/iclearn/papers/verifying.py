@@ -1,13 +1,14 @@
 """Golden files: every quantity in one computed again and compared, quantity by quantity.
 
-The layout of a file is told by the stem of its name up to the first underscore (``ahn_l3_adam.npz`` has layout
-``ahn``). A paper registers the layouts it knows in `core.registry.LAYOUTS` as functions from the arrays of a file to a
+The layout of a file is told by the beginning of its name, up to an underscore or a digit (``ahn_l3_adam.npz`` has layout
+``ahn``); of several layouts that fit, the longest. A paper registers the layouts it knows in `core.registry.LAYOUTS` as functions from the arrays of a file to a
 `Recomputed`; other packages join by the entry points ``iclearn.layouts``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,15 +186,15 @@ def verify_file(path: str | Path) -> Verification:
     """Compute every quantity of a golden file again.
 
     Args:
-        path: the .npz file; the stem of its name up to the first underscore names its layout. A file of an unknown
-            layout, a damaged one, and one that lacks an array are refused in one line.
+        path: the .npz file; the beginning of its name is that of its layout. A file of an unknown layout, a damaged
+            one, and one that lacks an array are refused in one line.
 
     Returns:
         The comparison.
     """
     path = Path(path)
-    layout = path.stem.split("_")[0]
-    if layout not in LAYOUTS.names():
+    layout = layout_of(path.stem)
+    if layout is None:
         known = ", ".join(f"{name}*" for name in LAYOUTS.names())
         raise IclearnError(f"{path}: the stem of a golden file names its layout, and {path.stem!r} is none of {known}")
     arrays = read_npz(path)
@@ -208,6 +209,22 @@ def verify_file(path: str | Path) -> Verification:
     seen = {*named, *(name.split(".")[0] for name in named)}
     others = tuple(name for name in arrays if name not in seen and name not in found.unchecked)
     return Verification(path, layout, found.quantities, found.inputs, (*found.unchecked, *others))
+
+
+def layout_of(stem: str) -> str | None:
+    """The layout that the name of a file begins with, the longest one; None if there is none.
+
+    Args:
+        stem: the name of the file without its ending.
+
+    Returns:
+        The name of the layout.
+
+    >>> layout_of("mlp_run3"), layout_of("mlp_descent_d5"), layout_of("mlpx")
+    ('mlp', 'mlp_descent', None)
+    """
+    fits = [name for name in LAYOUTS.names() if re.match(rf"{re.escape(name)}(?=\d|_|$)", stem)]
+    return max(fits, key=len, default=None)
 
 
 def settings_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from .curvature import curvature
 from .growth import LawFit, drop_times, escape_time, fit_log_law, fit_power_law, growth_times
 from .interventions import clamp, graft, head_ablation
 from .iterated_layer import iterated_losses, label_updates
+from .label_maps import LinearErrors, conditional_error, label_map, linear_errors
 from .plateaus import Drop, Plateau, Staircase, find_plateaus
 from .preconditioner import identity_distance, preconditioner_distance
 from .prediction_space import JointPca, PredictionDistance, interpolated_tasks, joint_pca, prediction_distance
 from .predictors_match import NearestPredictor, nearest_predictor
+from .progress_toy import ToyRun, Vectors, descend_toy, draw_toy, toy_loss
 from .read_outs import ReadOut, read_out, read_sites
 from .reading import effective_matrices
 from .saddle_stays import LevelStay, SaddleMatch, match_plateaus
@@ -34,16 +36,17 @@ from .turning import Crossing, InteriorMinimum, curve_crossing, interior_minimum
 
 __all__ = [
     "Band", "Copying", "Crossing", "Drop", "GdppFit", "Growth", "HeadAlignment", "HeadAssignment", "InteriorMinimum",
-    "JointPca", "LawFit", "LevelStay", "NearestPredictor", "Plateau", "PredictionDistance", "ReadOut", "SaddleMatch",
-    "Similarity", "Staircase", "StepMatch", "assign_heads", "beta_moment", "bootstrap_band", "clamp", "compare",
-    "conserved", "contributions", "copying", "curvature", "curve_crossing", "drift", "drop_times",
-    "effective_matrices", "effective_rank", "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law",
-    "fit_power_law", "gdpp_construction", "graft", "growth_times", "head_ablation", "head_alignment",
-    "identity_distance", "interior_minimum", "interpolated", "interpolated_tasks", "iterated_losses", "joint_pca",
-    "key_query_conserved", "label_updates", "learned_strengths", "match_filters", "match_plateaus", "match_steps",
-    "mean_differences", "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved",
-    "paired_band", "population_distance", "population_sensitivity", "preconditioner_distance", "prediction_distance",
-    "prefix_errors", "read_out", "read_sites", "token_jacobian", "value_key_conserved",
+    "JointPca", "LawFit", "LevelStay", "LinearErrors", "NearestPredictor", "Plateau", "PredictionDistance", "ReadOut",
+    "SaddleMatch", "Similarity", "Staircase", "StepMatch", "ToyRun", "Vectors", "assign_heads", "beta_moment",
+    "bootstrap_band", "clamp", "compare", "conditional_error", "conserved", "contributions", "copying", "curvature",
+    "curve_crossing", "descend_toy", "draw_toy", "drift", "drop_times", "effective_matrices", "effective_rank",
+    "escape_time", "find_plateaus", "fit_gdpp", "fit_log_law", "fit_power_law", "gdpp_construction", "graft",
+    "growth_times", "head_ablation", "head_alignment", "identity_distance", "interior_minimum", "interpolated",
+    "interpolated_tasks", "iterated_losses", "joint_pca", "key_query_conserved", "label_map", "label_updates",
+    "learned_strengths", "linear_errors", "match_filters", "match_plateaus", "match_steps", "mean_differences",
+    "merged_conserved", "model_matrix", "nearest_gdpp", "nearest_predictor", "network_conserved", "paired_band",
+    "population_distance", "population_sensitivity", "preconditioner_distance", "prediction_distance",
+    "prefix_errors", "read_out", "read_sites", "token_jacobian", "toy_loss", "value_key_conserved",
 ]  # fmt: skip
 
 

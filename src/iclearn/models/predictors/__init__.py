@@ -11,16 +11,26 @@
 from typing import Any
 
 from ...core.registry import PREDICTORS
+from .arc_cosine import ArcCosine
+from .boosted_trees import BoostedTrees
 from .components import PCR, EmpiricalPCR
-from .descent import GradientDescent
+from .descent import Averaging, ConjugateGradients, GradientDescent, OnlineDescent
 from .filters import AbstractFilter, NewtonFilter, RidgeFilter, StepFilter
+from .greedy_tree import GreedyTree
+from .logistic_fit import Logistic
+from .neighbors import NearestNeighbors
+from .network_fit import NetworkDescent
+from .noise_mixtures import MixedNoise
+from .penalized_fits import Huber, Lasso, LeastAbsolute
 from .pool_mixtures import DiscreteMMSE, Oracle, SmoothedMMSE
 from .shrinkage import Bayes, LeastSquares, Ridge
 from .softmax_descent import SoftmaxDescent
 
 __all__ = [
-    "PCR", "AbstractFilter", "Bayes", "DiscreteMMSE", "EmpiricalPCR", "GradientDescent", "LeastSquares",
-    "NewtonFilter", "Oracle", "Ridge", "RidgeFilter", "SmoothedMMSE", "SoftmaxDescent", "StepFilter",
+    "PCR", "AbstractFilter", "ArcCosine", "Averaging", "Bayes", "BoostedTrees", "ConjugateGradients", "DiscreteMMSE",
+    "EmpiricalPCR", "GradientDescent", "GreedyTree", "Huber", "Lasso", "LeastAbsolute", "LeastSquares", "Logistic",
+    "MixedNoise", "NearestNeighbors", "NetworkDescent", "NewtonFilter", "OnlineDescent", "Oracle", "Ridge",
+    "RidgeFilter", "SmoothedMMSE", "SoftmaxDescent", "StepFilter",
 ]  # fmt: skip
 
 

@@ -48,6 +48,26 @@ def ridge_solution(
     return jnp.linalg.pinv(rows) @ labels
 
 
+def kept_directions(
+    x: Float[Array, "context dim"],
+) -> tuple[Float[Array, "context rank"], Float[Array, " rank"], Float[Array, "rank dim"]]:
+    """The singular value decomposition of the context's inputs without what is rounding.
+
+    Singular values up to 10·max(context, dim)·eps times the largest are taken for 0: inputs in a subspace have rank
+    deficiencies only up to rounding.
+
+    Args:
+        x: (context, dim) inputs.
+
+    Returns:
+        Left vectors, (rank) 1/s and right vectors, all of them 0 where a direction is left out: X⁺ = Vᵀ diag(1/s) Uᵀ.
+    """
+    left, sizes, right = jnp.linalg.svd(x, full_matrices=False)
+    kept = sizes > 10 * max(x.shape) * jnp.finfo(x.dtype).eps * jnp.max(sizes, initial=0)
+    inverse = jnp.where(kept, 1 / jnp.where(kept, sizes, 1), 0)
+    return left * kept, inverse, right * kept[:, None]
+
+
 def grams_before(
     x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
 ) -> tuple[Float[Array, "tokens dim dim"], Float[Array, "tokens dim output"]]:
