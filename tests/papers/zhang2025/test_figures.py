@@ -47,8 +47,8 @@ def test_claims_say_what_they_expect_how_closely_and_why(figure):
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
-def test_examples_are_drawn_as_the_data_are(figure):
-    assert drawn(figure, figure.example())
+def test_examples_are_drawn_as_the_data_are(example_of, figure):
+    assert drawn(figure, example_of(figure))
 
 
 class TestJudges:
