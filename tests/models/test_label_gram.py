@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 
 import iclearn as icl
 from iclearn.core.prompt import full_prompt
-from iclearn.models import GammaAttention, LabelGram, draw_label_gram, solve_features, solve_gamma
+from iclearn.models import GammaAttention, LabelGram, draw_label_gram, solve_features, solve_gamma, solve_symmetric
 from iclearn.theory.diversity import (
     best_matrix,
     feature_moments,
@@ -70,6 +70,15 @@ def test_every_way_to_solve_gives_the_same_matrix(count, ridge):
     np.testing.assert_allclose(np.asarray(on_device).ravel(), wanted, rtol=1e-8, atol=1e-10)
     if count < 20 and not ridge:
         np.testing.assert_allclose(features @ wanted, targets, atol=1e-10)  # it interpolates
+
+
+def test_a_matrix_that_only_rounding_makes_regular_has_the_solution_of_least_norm():
+    """Cholesky goes through for some of these, and gives numbers of 10¹⁵ that solve nothing."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        half, right = rng.standard_normal((6, 3)), rng.standard_normal(6)
+        matrix = half @ half.T + 3e-16 * np.eye(6)
+        np.testing.assert_allclose(solve_symmetric(matrix, right), np.linalg.pinv(matrix) @ right, atol=1e-10)
 
 
 def test_training_from_zero_ends_at_the_solution_of_least_norm():
