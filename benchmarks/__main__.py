@@ -11,13 +11,13 @@ from pathlib import Path
 # Programs kept from earlier runs would hide the compile times of this one.
 os.environ["ICLEARN_COMPILE_CACHE"] = "off"
 
-from . import against_torch, online, papers, recompile, shell, steps, streaming
+from . import against_torch, online, papers, recompile, shell, steps, streaming, theory_points
 from .harness import as_json, run, selected, write
 from .measure import Case, Scale
 
 
 def all_cases(scale: Scale) -> Iterator[Case]:
-    for part in (steps, online, against_torch, streaming, recompile, shell, papers):
+    for part in (steps, online, against_torch, streaming, recompile, theory_points, shell, papers):
         yield from part.cases(scale)
 
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import importlib.util
+import mmap
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+
+def knows_flag(name: str) -> bool:
+    """Whether the installed XLA has a flag: it ends the process at one that it does not know."""
+    spec = importlib.util.find_spec("jaxlib")
+    for library in Path(spec.origin).parent.glob("libjax_common*") if spec and spec.origin else ():
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            return text.find(name.encode()) >= 0
+    return False
+
 
 # `pytest -m gpu` asks for the accelerator; xdist's workers inherit the answer.
 if "gpu" in sys.argv[1:]:
@@ -16,8 +28,12 @@ if os.environ.get("ICLEARN_TEST_DEVICE") != "gpu":
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("ICLEARN_TRACEBACK", "1")  # a bug is a traceback here, and not one line
-# Most of the suite's time is XLA optimizing programs that run for milliseconds; the numbers are the same without.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most of the suite's time is XLA compiling programs that run for milliseconds: it optimizes nothing here, takes its
+# older and quicker emitter of fused loops, and leaves the other core alone. `test_optimized.py` has what users have.
+if "XLA_FLAGS" not in os.environ:
+    QUICK = {"xla_cpu_use_fusion_emitters": "false", "xla_cpu_parallel_codegen_split_count": "1"}
+    known = [f"--{flag}={value}" for flag, value in QUICK.items() if knows_flag(flag)]
+    os.environ["XLA_FLAGS"] = " ".join(["--xla_backend_optimization_level=0", *known])
 # Most tests are of the plain loop, in few steps; those of compiled code switch it on and compare it with that.
 os.environ.setdefault("ICLEARN_COMPILED", "off")
 if "XDG_CACHE_HOME" not in os.environ:  # compiled programs of this run, shared by its workers and gone with it

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CASES = ["step/moments/merged-d4", "online/yq", "torch/merged-d4", "recompile/in-process/merged-d4", "shell/help"]
+CASES = [
+    "step/moments/merged-d4",
+    "online/yq",
+    "theory/pool_errors",
+    "torch/merged-d4",
+    "recompile/in-process/merged-d4",
+    "shell/help",
+]
 
 sys.path.insert(0, str(ROOT))  # benchmarks/ is run from the root and never installed
 
@@ -95,17 +102,29 @@ def test_floor_of_a_step_is_that_counted_by_hand():
     assert compiled >= needed_operations(recipe)
 
 
-def test_long_cases_run_only_when_named():
+@pytest.fixture
+def command(monkeypatch):
+    """`python -m benchmarks` in this process; it switches the compile cache off for its own."""
+    monkeypatch.setenv("ICLEARN_COMPILE_CACHE", "")
+    monkeypatch.delenv("ICLEARN_COMPILE_CACHE")
+    from benchmarks.__main__ import main
+
+    return main
+
+
+def test_long_cases_run_only_when_named(command, capsys):
     quick, long = Case("step/a", list), Case("paper/b", list, long=True)
     assert selected([quick, long], None) == [quick]
     assert selected([quick, long], ["paper"]) == [long]
-    assert "paper/li2024" in harness("--list").stdout.split()
+    assert command(["--list"]) == 0
+    assert "paper/li2024" in capsys.readouterr().out.split()
 
 
-def test_unknown_case_is_refused_in_words():
-    done = harness("--only", "nonsense")
-    assert done.returncode == 2
-    assert "no case begins with nonsense" in done.stderr
+def test_unknown_case_is_refused_in_words(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command(["--only", "nonsense"])
+    assert ended.value.code == 2
+    assert "no case begins with nonsense" in capsys.readouterr().err
 
 
 def test_a_case_that_fails_or_cannot_run_stops_no_other(tmp_path):

@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.parametrize(
     "words",
     [
-        ("tests/engines/test_golden.py",),
+        # with and without softmax, both families, both engines
+        ("tests/engines/test_golden.py", "-k", "rank2 or merged_softmax or merged_vary_len-samples"),
+        pytest.param(("tests/engines/test_golden.py",), marks=pytest.mark.slow),
         pytest.param(
             ("tests/engines/test_batch.py", "-k", "run_alone and (full or rank or moments)"), marks=pytest.mark.slow
         ),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from iclearn.cli import main
 from iclearn.core.trace import Trace
 
 SMALL = ["train", "--steps", "5", "--dim", "2", "--prompts", "20", "--no-text"]
@@ -46,9 +47,10 @@ def small_disk(tmp_path):
         pytest.param(["reproduce", "zhang2025", "landscape", "--out", "r"], marks=pytest.mark.slow),
     ],
 )
-def test_a_full_disk_is_named_and_harms_nothing(small_disk, words):
+def test_a_full_disk_is_named_and_harms_nothing(small_disk, monkeypatch, words):
+    monkeypatch.chdir(small_disk)
     (small_disk / "grid.yaml").write_text(GRID)
-    assert iclearn(SMALL, small_disk).returncode == 0
+    assert main(SMALL) == 0
     (kept,) = (small_disk / "runs").glob("*.zarr")
     before = Trace.load(kept)
     (small_disk / "filling").write_bytes(bytes(shutil.disk_usage(small_disk).free - 50_000))
@@ -60,7 +62,7 @@ def test_a_full_disk_is_named_and_harms_nothing(small_disk, words):
     assert Trace.load(kept) == before
     assert not [name for name in small_disk.rglob("*.partial*")], "nothing half-written stays and fills the disk"
     subprocess.run(["mount", "-o", "remount,size=30m", small_disk], check=True)
-    assert iclearn(words, small_disk).returncode in (0, 1), "with room the same command goes on"
+    assert main(words) in (0, 1), "with room the same command goes on"
 
 
 def test_a_folder_removed_in_mid_run(tmp_path):

@@ -233,8 +233,13 @@ def test_a_batch_is_the_plain_loop(monkeypatch, name):
 
 
 @needs_numba
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("rule", ["gd", "adam"])
+@pytest.mark.parametrize(
+    ("rule", "dtype"),
+    [
+        ("gd", "float32"), ("adam", "float64"), pytest.param("gd", "float64", marks=pytest.mark.slow),
+        pytest.param("adam", "float32", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_neither_threads_nor_blocks_change_a_number(monkeypatch, dtype, rule):
     from iclearn.engines.compiled.batches import train_compiled
     from iclearn.engines.compiled.choose import batch_sizes

@@ -18,14 +18,12 @@ TRAIN = """async (settings) => {
     return { losses: Array.from(result.losses), final: Array.from(result.final), diverged: result.divergedAt };
   });
 }"""
-SHAPES = [  # family, D, H, R
-    ("separate", 1, 1, 1), ("separate", 1, 3, 2), ("separate", 2, 2, 1), ("separate", 2, 5, 3), ("separate", 3, 4, 1),
-    ("separate", 3, 2, 2), ("separate", 4, 5, 1), ("separate", 4, 9, 4), ("separate", 5, 3, 3), ("separate", 6, 7, 1),
-    ("separate", 7, 2, 5), ("separate", 8, 9, 1), ("separate", 8, 9, 8), ("separate", 8, 4, 2),
-    ("merged", 1, 2, 1), ("merged", 2, 9, 1), ("merged", 3, 1, 1), ("merged", 4, 8, 1), ("merged", 6, 4, 1),
-    ("merged", 8, 9, 1),
+SHAPES = [  # family, D, H, R: each is a program to compile
+    ("separate", 1, 1, 1), ("separate", 2, 2, 1), ("separate", 2, 5, 3), ("separate", 3, 2, 2), ("separate", 4, 5, 1),
+    ("separate", 5, 3, 3), ("separate", 6, 7, 1), ("separate", 8, 9, 8), ("separate", 8, 4, 2),
+    ("merged", 1, 2, 1), ("merged", 3, 1, 1), ("merged", 4, 8, 1), ("merged", 8, 9, 1),
 ]  # fmt: skip
-EACH = 11
+EACH = 16
 
 
 def stiffness(values, context, normalize):
@@ -50,7 +48,7 @@ def random_settings(rng, family, dim, heads, rank):
 
 
 def test_the_page_trains_as_simulate_does(tab):
-    """220 random settings: the whole loss curve and the final weights."""
+    """208 random settings: the whole loss curve and the final weights."""
     rng = np.random.default_rng(0)
     settings = [s for shape in SHAPES for s in random_settings(rng, *shape)]
     assert len(settings) >= 200

@@ -1,5 +1,7 @@
 """The matrix Γ of lu2025: its features, its solutions, its exact errors, and prompts drawn as their features."""
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,15 @@ from scipy.stats import ks_2samp
 
 import iclearn as icl
 from iclearn.core.prompt import full_prompt
-from iclearn.models import GammaAttention, LabelGram, draw_label_gram, solve_features, solve_gamma
-from iclearn.theory.diversity import best_matrix, matrix_error, new_moments, pool_errors, pool_moments
+from iclearn.models import GammaAttention, LabelGram, draw_label_gram, solve_features, solve_gamma, solve_symmetric
+from iclearn.theory.diversity import (
+    best_matrix,
+    feature_moments,
+    matrix_error,
+    new_moments,
+    pool_errors,
+    pool_moments,
+)
 
 
 def draw(dim: int, context_len: int, tasks: np.ndarray, noise: float, seed: int = 0):
@@ -61,6 +70,15 @@ def test_every_way_to_solve_gives_the_same_matrix(count, ridge):
     np.testing.assert_allclose(np.asarray(on_device).ravel(), wanted, rtol=1e-8, atol=1e-10)
     if count < 20 and not ridge:
         np.testing.assert_allclose(features @ wanted, targets, atol=1e-10)  # it interpolates
+
+
+def test_a_matrix_that_only_rounding_makes_regular_has_the_solution_of_least_norm():
+    """Cholesky goes through for some of these, and gives numbers of 10¹⁵ that solve nothing."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        half, right = rng.standard_normal((6, 3)), rng.standard_normal(6)
+        matrix = half @ half.T + 3e-16 * np.eye(6)
+        np.testing.assert_allclose(solve_symmetric(matrix, right), np.linalg.pinv(matrix) @ right, atol=1e-10)
 
 
 def test_training_from_zero_ends_at_the_solution_of_least_norm():
@@ -139,6 +157,36 @@ def test_the_exact_error_is_the_mean_over_prompts(count):
     exact = matrix_error(gamma, new_moments(np.ones(dim), sphere=True), context_len, noise)
     mean, error = measured(gamma, on_sphere, context_len, noise)
     assert abs(mean - exact) < 4 * error
+
+
+NODES = np.sqrt(3) * np.array([-1.0, 0.0, 1.0])  # exact for polynomials of a normal number up to degree five
+WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
+FEW = np.array([[1.0, -0.5], [0.3, 0.8], [1.5, 1.0]])
+POWERS = np.array([1.5, 0.5])
+CIRCLE = np.sqrt(2) * np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], 1)
+LAWS = {  # tasks, their chances, their moments
+    "pool": (FEW, np.full(3, 1 / 3), pool_moments(FEW)),
+    "Gaussian": (
+        np.sqrt(POWERS) * np.array(list(product(NODES, repeat=2))), np.outer(WEIGHTS, WEIGHTS).ravel(),
+        new_moments(POWERS),
+    ),
+    "sphere": (CIRCLE, np.full(8, 1 / 8), new_moments(np.ones(2), sphere=True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_features_moments_are_their_integrals(law):
+    """d = ℓ = 2, by quadrature over tasks, inputs and noise, which is exact here: A = E h wᵀ and B = E h hᵀ."""
+    tasks, chances, moments = LAWS[law]
+    noise, points = 0.7, np.array(list(product(NODES, repeat=6)))
+    chance = np.outer(chances, [np.prod(w) for w in product(WEIGHTS, repeat=6)]).ravel()
+    x, e = points[:, :4].reshape(-1, 2, 2) / np.sqrt(2), np.sqrt(noise) * points[:, 4:]
+    y = np.einsum("pni,ti->tpn", x, tasks) + e
+    h = np.concatenate([np.einsum("tpn,pni->tpi", y, x), (y**2).sum(-1, keepdims=True) / 2], -1).reshape(-1, 3)
+    w = np.repeat(tasks, len(points), 0)
+    first, second = feature_moments(moments, 2, noise)
+    np.testing.assert_allclose(first, (chance[:, None] * h).T @ w, atol=1e-12)
+    np.testing.assert_allclose(second, (chance[:, None] * h).T @ h, atol=1e-12)
 
 
 def test_infinitely_many_prompts_of_infinitely_many_tasks():

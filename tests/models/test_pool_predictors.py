@@ -13,6 +13,7 @@ from iclearn.core.prompt import Prompt
 from iclearn.models.predictors import Bayes, DiscreteMMSE, Oracle, Ridge, SmoothedMMSE
 from iclearn.models.predictors.shrinkage import ridge_prefixes
 from iclearn.tasks import Covariance, PooledRegression
+from iclearn.theory.diversity import bayes_error
 
 DIM, TOKENS, NOISE = 3, 6, 0.25
 RNG = np.random.default_rng(0)
@@ -227,14 +228,13 @@ def test_errors_are_those_of_the_specification():
 
 
 def test_ridge_reaches_the_bayes_limit_of_gaussian_tasks():
-    """Lu units: e = ρ(1+m), m = 2/(ρ+α−1+√((ρ+α−1)²+4ρ)); at d=40 within 1/d."""
+    """Lu units, at d=40 within 1/d."""
     alpha, rho, dim = 1.0, 0.25, 40
     task = PooledRegression.at(dim, alpha=alpha, tau=0.05, noise=rho, covariance=Covariance.white())
     drawn = task.source(0, "float64").sequences()
     estimate = jax.jit(jax.vmap(lambda x, y: ridge_prefixes(x, y, jnp.asarray(rho))[-1, :, 0]))(drawn.x, drawn.y)
     error = rho + float(jnp.mean(jnp.sum((estimate - drawn.w) ** 2, -1))) / dim
-    shift = rho + alpha - 1
-    assert error == pytest.approx(rho * (1 + 2 / (shift + (shift**2 + 4 * rho) ** 0.5)), rel=0.04)
+    assert error == pytest.approx(float(bayes_error(alpha, rho)), rel=0.04)
 
 
 def test_what_cannot_be_is_refused():

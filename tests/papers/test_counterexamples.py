@@ -14,19 +14,10 @@ CASES = [
     for figure in paper.figures
     for claim in figure.claims
 ]
-_examples: dict[int, object] = {}
-
-
-def example_of(figure):
-    if figure.example is None:
-        pytest.fail(f"{figure.id} has no example data: give its Figure one")
-    if id(figure) not in _examples:
-        _examples[id(figure)] = figure.example()
-    return _examples[id(figure)]
 
 
 @pytest.mark.parametrize(("figure", "claim"), CASES)
-def test_a_claim_is_reproduced_on_its_example_and_on_none_of_its_counterexamples(figure, claim):
+def test_a_claim_is_reproduced_on_its_example_and_on_none_of_its_counterexamples(example_of, figure, claim):
     assert claim.counterexamples, "a claim without a counter-example could not have said no"
     data = example_of(figure)
     assert claim.judged(data).verdict == "reproduced"

@@ -59,9 +59,14 @@ def test_a_file_of_another_program_is_verified(tmp_path, arrays, capsys):
     [
         ("m3_latent_dmmse_public", (1, 2), "one number of m3_latent_dmmse_public was altered"),
         ("m3_pretrain_ridge_own", (3, 4), "one number of m3_pretrain_ridge_own was altered"),
-        ("m3_pretrain_w", (0, 1), "what differs is m3_pretrain_w, m3_pretrain_true"),
-        ("m3_pool", (2, 0), "m3_latent_dmmse_public"),
-        ("noise_scale", (), "what differs is m3_latent_ridge_own"),
+        (
+            "m3_pretrain_w",
+            (0, 1),
+            "m3_pretrain_w was altered at [0]: all that differs (m3_pretrain_w, m3_pretrain_true)",
+        ),
+        ("m3_pool", (2, 0), "m3_pool was altered: all that differs (m3_latent_dmmse_public, "),
+        ("m3_latent_x", (1, 2, 0), "m3_latent_x was altered at [1]"),
+        ("noise_scale", (), "noise_scale was altered: all that differs (m3_latent_ridge_own"),
     ],
 )
 def test_altered_numbers_are_found(tmp_path, arrays, capsys, name, index, words):

@@ -1,4 +1,4 @@
-"""Kills in mid-sweep: a Dask worker, then the sweep itself. Nothing finished is lost or repeated, no number changes."""
+"""Kills in mid-sweep: a Dask worker, then the sweep. Nothing finished is lost or repeated, no number changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEC = {
     "name": "faults",
     "base": tiny(steps=40_000).to_dict(),
     "axes": {"init.scale": [0.02, 0.05], "model.rank": [1, 2]},
-    "seeds": 6,
+    "seeds": 4,
     "reduce": {"levels": "zhang2025", "samples": 50, "curve": True},
     "chunk": 2,
 }
@@ -70,7 +70,7 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
     try:
         wait_for("a plan", lambda: (rough / "plan.json").exists(), sweeping)
         folder = SweepFolder.open(rough)
-        assert len(folder.plan.chunks) == 12
+        assert len(folder.plan.chunks) == 8
         wait_for("two finished chunks", lambda: len(folder.entries()) >= 2, sweeping)
         begun: dict[str, int] = {}
         wait_for("a chunk just begun", lambda: begun.update(beginners(folder)) or begun, sweeping)
@@ -87,16 +87,11 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
         time.sleep(0.1)
     before = folder.entries()
     assert left_behind in before
-    assert 3 <= len(before) < 12, "killed in the middle"
+    assert 3 <= len(before) < 8, "killed in the middle"
     partial = folder.dataset()["status"]
     assert int((partial >= 0).sum()) >= sum(entry.runs for entry in before.values())
 
-    again = start(spec, rough)
-    try:
-        assert again.wait(LIMIT) == 0
-    finally:
-        again.kill()
-        again.wait()
+    assert main(["sweep", str(spec), "--out", str(rough), "--path", "serial"]) == 0
     after = folder.entries()
     assert set(after) == {chunk.id for chunk in folder.plan.chunks}
     assert {id: after[id] for id in before} == before, "what was finished was not computed again"

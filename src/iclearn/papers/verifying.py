@@ -21,6 +21,7 @@ from ..core.registry import LAYOUTS
 from ..store.npz import read_npz
 
 RTOL = 1e-9  # of golden traces, over all steps
+SHARP = 1e-5  # a quantity that agrees as closely as this says that what it is computed from was not altered
 Role = Literal["start", "path", "end", "size", "value"]
 
 
@@ -36,6 +37,8 @@ class Quantity:
             (a number that the arrays tell too) or ``value`` (one of a table of values, where nothing is trained).
         tolerance: largest difference, relative to each value (``path``, ``value``) or to the largest one of the array.
         least: what differences are relative to at least: an array that is zero but for rounding has no size of its own.
+        of: names of all arrays of the file that it is computed from, where the layout says; `Verification.conclusion`
+            then tells which of them was altered.
 
     >>> loss = np.array([1.0, 0.5, 0.25])
     >>> Quantity("loss", loss, loss * (1 + 1e-12), "path").passed
@@ -48,6 +51,7 @@ class Quantity:
     role: Role
     tolerance: float = RTOL
     least: float = 0.0
+    of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "given", np.asarray(self.given, float))
@@ -141,14 +145,14 @@ class Verification:
         sizes = [name for name, q in wrong.items() if q.role == "size"]
         if sizes:
             return f"the settings in args do not fit the arrays: {', '.join(sizes)}"
+        if any(q.of for q in self.quantities):
+            return self._traced_back(wrong)
         paths = [q for q in self.quantities if q.role == "path"]
         early = any(not q.passed and q.differences.ravel()[0] > q.tolerance for q in paths)
         starts = [q for q in self.quantities if q.role == "start" and not q.passed]
         follows = any(len(q.beyond) > 1 for q in paths) or (not paths and bool(starts))
-        if not follows and len(wrong) == 1 and len(next(iter(wrong.values())).beyond) == 1:
-            return (
-                f"one number of {next(iter(wrong))} was altered; everything else in the file agrees with it unaltered"
-            )
+        if not follows and (alone := _single(wrong)):
+            return alone
         given = ", ".join(self.inputs)
         if not paths and not starts:
             return f"what differs is {', '.join(wrong)}, or what it is computed from (given: {given})"
@@ -165,6 +169,26 @@ class Verification:
         return (
             f"it agrees up to step {first - 1}: the settings of the update in args (or the values from there on) differ"
         )
+
+    def _traced_back(self, wrong: Mapping[str, Quantity]) -> str:
+        """Which array can have been altered: all that differs comes from it, and nothing that agrees closely does.
+
+        What agrees may hardly depend on the number that was altered: where it leaves no array, it does not count.
+        """
+        found = {name.split(".")[0]: q.of for name, q in wrong.items()}
+        sources = [(name, *of) for name, of in found.items() if of or not any(found.values())]
+        common = [name for name in sources[0] if all(name in source for source in sources[1:])]
+        cleared = {name for q in self.quantities if q.passed and q.tolerance <= SHARP for name in q.of}
+        suspects = [name for name in common if name not in cleared] or common
+        if suspects == list(wrong) and (alone := _single(wrong)):
+            return alone
+        names = ", ".join(wrong)
+        rows = {index[:1] for q in wrong.values() for index in q.beyond}
+        place = f" at {_index(rows.pop())}" if len(rows) == 1 and () not in rows else ""
+        if not suspects:
+            return f"what differs is {names}{place}, and no one array of the file explains it: several were altered"
+        which = suspects[0] if len(suspects) == 1 else f"one of {', '.join(suspects)}"
+        return f"{which} was altered{place}: all that differs ({names}) comes from it, and all else agrees"
 
     def as_dict(self) -> dict[str, Any]:
         """Names and values that can be written as JSON."""
@@ -267,6 +291,14 @@ def sizes(settings: Mapping[str, Any], told: Mapping[str, int]) -> tuple[Quantit
         Quantity(f"args.{name}", np.asarray(settings[name]), np.asarray(value), "size", 0.0)
         for name, value in told.items()
     )
+
+
+def _single(wrong: Mapping[str, Quantity]) -> str:
+    """The sentence for one number that differs; empty where there are more."""
+    (name, quantity), *more = wrong.items()
+    if more or len(quantity.beyond) != 1:
+        return ""
+    return f"one number of {name} was altered; everything else in the file agrees with it unaltered"
 
 
 def _index(index: tuple[int, ...]) -> str:

@@ -197,8 +197,8 @@ def test_measures_of_a_model_with_itself_and_with_a_multiple():
 
 
 @pytest.mark.parametrize("figure", [f for f in PAPER.figures if f.id != "fig_bounds"], ids=lambda f: f.id)
-def test_every_figure_draws(figure):
-    drawn = figure.draw(figure.example())
+def test_every_figure_draws(example_of, figure):
+    drawn = figure.draw(example_of(figure))
     assert all(ax.has_data() for ax in drawn.axes)
     plt.close(drawn)
 

@@ -37,6 +37,38 @@ def test_an_altered_number_is_found(golden, tmp_path, name, quantity, size):
     assert quantity in found.conclusion()
 
 
+INPUTS = {
+    "theory_isotropic": {
+        "kappa": "one of alpha, kappa, tau, rho was altered at [1]: all that differs (icl, idg) comes from it",
+        "ridge_lam": "one of ridge_alpha, ridge_kappa, ridge_tau, ridge_rho, ridge_lam was altered at [1]",
+        "idg": "one number of idg was altered",
+    },
+    "theory_scaled": {"c_test": "one of icl, alpha, kappa, tau, rho, c_train, c_test, alpha_test was altered at [1]"},
+    "theory_structured": {"c_train": "one of icl_own, c_train, c_test, alpha, kappa, tau, rho was altered at [1]"},
+    "gamma_star": {
+        "a_pool": "a_pool was altered: all that differs (a_w, a_idg_exact_public) comes from it, and all else agrees",
+        "a_rho": "a_rho was altered",
+        "b_lam": "b_lam was altered at [1]",
+        "c_y": "one of c_x, c_y was altered",
+        "c_C": "c_C was altered: all that differs (c_icl_exact_own, c_icl_leading_public) comes from it",
+        "c_H_first": "one number of c_H_first was altered",
+    },
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_altered_digit_is_traced_back_to_what_it_is_in(golden, tmp_path, name):
+    """Of settings, prompts and pools, too, from which the quantities of the file are computed."""
+    whole = golden(f"diversity/{name}")
+    for altered, words in INPUTS[name].items():
+        values = np.array(whole[altered])
+        first = tuple([1, 0, 0][: values.ndim])
+        values[first] = 1.01 * values[first] or 0.01
+        np.savez(tmp_path / f"{name}.npz", **{**whole, altered: values})
+        found = verify_file(tmp_path / f"{name}.npz")
+        assert found.conclusion().startswith(words), (altered, found.conclusion())
+
+
 def test_a_file_that_is_none_of_them(tmp_path):
     np.savez(tmp_path / "theory_other.npz", a=np.ones(3))
     with pytest.raises(IclearnError, match="tells what the file is"):

@@ -60,8 +60,8 @@ def test_paper_is_registered_with_distinct_figures_and_claims() -> None:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.id)
-def test_figures_are_drawn_from_their_examples(figure) -> None:
-    drawn = figure.draw(figure.example())
+def test_figures_are_drawn_from_their_examples(example_of, figure) -> None:
+    drawn = figure.draw(example_of(figure))
     assert all(axes.get_xlabel() or axes.get_ylabel() for axes in drawn.axes)
     plt.close(drawn)
 

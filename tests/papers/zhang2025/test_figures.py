@@ -47,8 +47,8 @@ def test_claims_say_what_they_expect_how_closely_and_why(figure):
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
-def test_examples_are_drawn_as_the_data_are(figure):
-    assert drawn(figure, figure.example())
+def test_examples_are_drawn_as_the_data_are(example_of, figure):
+    assert drawn(figure, example_of(figure))
 
 
 class TestJudges:
@@ -206,7 +206,7 @@ class TestFig5:
 
 class TestFig6:
     def test_laws_hold_at_reduced_size(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(fig6, "MERGED_SCALES", (1e-6, 1e-4, 1e-3, 0.3))
+        monkeypatch.setattr(fig6, "MERGED_SCALES", (1e-6, 1e-3, 0.3))
         monkeypatch.setattr(fig6, "SEPARATE_SCALES", (5e-3, 1e-2, 1.0))
         data = fig6.FIGURE.collect(Lab(tmp_path, seeds=6))
         assert set(words(fig6.FIGURE, data).values()) == {"reproduced"}
@@ -225,6 +225,17 @@ class TestFig13:
         final = simulate(fig13.recipe("merged", 0, None, prefixes=True)).final_loss
         assert final == pytest.approx(context_lengths.prefix_levels(True)[-1], rel=1e-4)
 
+    def test_collects_and_draws(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(fig13, "PROMPTS", {"merged": 100, "separate": None})
+        monkeypatch.setattr(fig13, "STEPS", {"merged": 80, "separate": 80})
+        for module in (fig13, context_lengths):
+            monkeypatch.setattr(module, "TEST_PROMPTS", 50)
+            monkeypatch.setattr(module, "SAMPLED", (8, 64))
+        data = fig13.FIGURE.collect(Lab(tmp_path, seeds=1))
+        assert "reproduced" not in {words(fig13.FIGURE, data)[claim] for claim in ("merged_drop", "separate_drops")}
+        assert "pairs in the test context" in drawn(fig13.FIGURE, data)
+
+    @pytest.mark.slow
     def test_claims_that_need_no_long_run(self, tmp_path, monkeypatch):
         monkeypatch.setattr(fig13, "PROMPTS", {"merged": 1000, "separate": None})
         monkeypatch.setattr(fig13, "STEPS", {"merged": 2501, "separate": 4001})
@@ -240,6 +251,14 @@ class TestFig13:
 
 
 class TestFig14:
+    def test_collects_and_draws(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(fig14, "PROMPTS", 100)
+        monkeypatch.setattr(fig14, "STEPS", 80)
+        data = fig14.FIGURE.collect(Lab(tmp_path, seeds=1))
+        assert "reproduced" not in words(fig14.FIGURE, data).values()
+        assert {"step", "loss"} <= set(drawn(fig14.FIGURE, data))
+
+    @pytest.mark.slow
     def test_claims_hold_at_reduced_size(self, tmp_path, monkeypatch):
         monkeypatch.setattr(fig14, "PROMPTS", 1000)
         data = fig14.FIGURE.collect(Lab(tmp_path, seeds=6))

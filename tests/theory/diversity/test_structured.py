@@ -14,10 +14,9 @@ def test_equal_eigenvalues_are_the_isotropic_formula():
     rng = np.random.default_rng(0)
     alpha, kappa, tau, rho = (10 ** rng.uniform(low, high, 60) for low, high in ((-1, 2), (-1, 1), (-1, 1), (-3, 0)))
     for lam in (0.0, 0.2):
-        one = pool_errors(
-            alpha, kappa, tau, rho, lam, train_variance=2.0, test_variance=0.5, test_alpha=3.0
-        )  # fmt: skip
-        many = structured_errors(np.full(4, 2.0), np.full(4, 0.5), alpha, kappa, tau, rho, lam, test_alpha=3.0)
+        more = {"test_alpha": 3.0, "target_noise": lam}  # with ridge also another noise on the targets
+        one = pool_errors(alpha, kappa, tau, rho, lam, train_variance=2.0, test_variance=0.5, **more)
+        many = structured_errors(np.full(4, 2.0), np.full(4, 0.5), alpha, kappa, tau, rho, lam, **more)
         np.testing.assert_allclose(many.icl, one.icl, rtol=1e-9)
         np.testing.assert_allclose(many.idg, one.idg, rtol=1e-9)
         np.testing.assert_allclose(many.effective_ridge, one.effective_ridge, rtol=1e-9)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -46,8 +46,8 @@ def recompute(arrays: Arrays) -> Recomputed:
     raise IclearnError(f"none of the arrays {', '.join(kinds)} is there, one of which tells what the file is")
 
 
-def _value(arrays: Arrays, name: str, ours: Any, tolerance: float) -> Quantity:
-    return Quantity(name, arrays[name], ours, "value", tolerance)
+def _value(arrays: Arrays, name: str, ours: Any, tolerance: float, of: Iterable[str]) -> Quantity:
+    return Quantity(name, arrays[name], ours, "value", tolerance, of=tuple(of))
 
 
 def _isotropic(arrays: Arrays) -> Recomputed:
@@ -55,10 +55,11 @@ def _isotropic(arrays: Arrays) -> Recomputed:
     inputs = tuple(f"ridge_{name}" for name in (*_SIZES, "lam"))
     ridge = pool_errors(*(arrays[name] for name in inputs))
     quantities = (
-        _value(arrays, "icl", plain.icl, 1e-11), _value(arrays, "idg", plain.idg, 1e-11),
-        _value(arrays, "ridge_icl_public", ridge.icl, 1e-4),  # it rounds ξ to six decimals
-        _value(arrays, "ridge_icl_own", ridge.icl, 1e-9), _value(arrays, "ridge_idg_own", ridge.idg, 1e-9),
-        _value(arrays, "ridge_xi_own", ridge.effective_ridge, 1e-9),
+        _value(arrays, "icl", plain.icl, 1e-11, _SIZES), _value(arrays, "idg", plain.idg, 1e-11, _SIZES),
+        _value(arrays, "ridge_icl_public", ridge.icl, 1e-4, inputs),  # it rounds ξ to six decimals
+        _value(arrays, "ridge_icl_own", ridge.icl, 1e-9, inputs),
+        _value(arrays, "ridge_idg_own", ridge.idg, 1e-9, inputs),
+        _value(arrays, "ridge_xi_own", ridge.effective_ridge, 1e-9, inputs),
     )  # fmt: skip
     return Recomputed(quantities, (*_SIZES, *inputs))
 
@@ -66,16 +67,18 @@ def _isotropic(arrays: Arrays) -> Recomputed:
 def _scaled(arrays: Arrays) -> Recomputed:
     more = {"train_variance": "c_train", "test_variance": "c_test", "test_alpha": "alpha_test"}
     found = pool_errors(*(arrays[n] for n in _SIZES), **{name: arrays[given] for name, given in more.items()})
-    return Recomputed((_value(arrays, "icl", found.icl, 1e-11),), (*_SIZES, *more.values()))
+    inputs = (*_SIZES, *more.values())
+    return Recomputed((_value(arrays, "icl", found.icl, 1e-11, inputs),), inputs)
 
 
 def _structured(arrays: Arrays) -> Recomputed:
     found = structured_errors(arrays["c_train"], arrays["c_test"], *(arrays[name] for name in _SIZES)).icl
+    inputs = ("c_train", "c_test", *_SIZES)
     quantities = (
-        _value(arrays, "icl_own", found, 1e-9),
-        _value(arrays, "icl_public", found, 0.03),  # Monte Carlo at d = 360, biased by O(1/d)
+        _value(arrays, "icl_own", found, 1e-9, inputs),
+        _value(arrays, "icl_public", found, 0.03, inputs),  # Monte Carlo at d = 360, biased by O(1/d)
     )
-    return Recomputed(quantities, ("c_train", "c_test", *_SIZES))
+    return Recomputed(quantities, inputs)
 
 
 def _gamma_star(arrays: Arrays) -> Recomputed:
@@ -87,10 +90,17 @@ def _gamma_star(arrays: Arrays) -> Recomputed:
         names = [name for name in ("x", "y", "pool", "rho", "lam", "C") if name in own]
         inputs += [f"{case}_{name}" for name in names]
         quantities += [
-            Quantity(f"{case}_{name}", own[name], ours, "end", tolerance)
+            Quantity(f"{case}_{name}", own[name], ours, "end", tolerance, of=_sources(case, name, own))
             for name, ours, tolerance in _one_case(case, own)
         ]
     return Recomputed(tuple(quantities), tuple(inputs))
+
+
+def _sources(case: str, name: str, own: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """From which arrays of a case a quantity is computed; of no one for ``H_first``, which sees the first prompts only."""
+    known = {"w": ("pool",), "H_first": (), "gamma_min_norm_own": ("x", "y"), "gamma": ("x", "y", "lam")}
+    law = ("pool",) if name.startswith("idg") else ("C",) if "C" in own else ()
+    return tuple(f"{case}_{part}" for part in known.get(name, ("x", "y", "lam", "rho", *law)))
 
 
 def _one_case(case: str, own: dict[str, np.ndarray]) -> list[tuple[str, Any, float]]:
@@ -127,9 +137,11 @@ def _one_case(case: str, own: dict[str, np.ndarray]) -> list[tuple[str, Any, flo
     return found
 
 
-def _spread(name: str, given: np.ndarray, ours: np.ndarray, error: np.ndarray) -> Quantity:
+def _spread(
+    name: str, given: np.ndarray, ours: np.ndarray, error: np.ndarray, of: Iterable[str], part: str = "standard_errors"
+) -> Quantity:
     """Differences in standard errors, to be within `STANDARD_ERRORS`."""
-    return Quantity(f"{name}.standard_errors", (given - ours) / error, 0 * given, "value", STANDARD_ERRORS, 1.0)
+    return Quantity(f"{name}.{part}", (given - ours) / error, 0 * given, "value", STANDARD_ERRORS, 1.0, tuple(of))
 
 
 def _approach(dims: np.ndarray, means: np.ndarray, errors: np.ndarray, limit: Any) -> np.ndarray:
@@ -152,11 +164,11 @@ def _finite(arrays: Arrays) -> Recomputed:
             same = (points == point).all(1)
             fitted[same] = _approach(dims[same], means[same], errors[same], limits[same])
         mean, error = drawn[:, 0, which], np.hypot(drawn[:, 1, which], errors[small])
-        again = _spread(ours, means[small], mean, error)
+        of = (f"{ours}_stderr", "d", *names)
         quantities += [
-            Quantity(f"{ours}_limit", arrays[f"{ours}_limit"], limits, "value", 1e-9),
-            _spread(ours, means, fitted, errors),
-            Quantity(f"{ours}.simulated", again.given, again.ours, "value", STANDARD_ERRORS, 1.0),
+            _value(arrays, f"{ours}_limit", limits, 1e-9, names),
+            _spread(ours, means, fitted, errors, of),
+            _spread(ours, means[small], mean, error, of, "simulated"),
         ]
     return Recomputed(tuple(quantities), ("d", *names, "icl_stderr", "idg_stderr"))
 
@@ -187,12 +199,17 @@ def _published(arrays: Arrays) -> Recomputed:
     ).icl
     many = half_kappa >= 0.85
     median = np.asarray(np.median(arrays["spike_icl_mean"] / spike))
+    given = {
+        which: tuple(f"{which}_{n}" for n in ("d", "alpha", "tau", "rho", "lam", "kappa", "c_train"))
+        for which in settings
+    }
+    on_spikes, on_half = (*given["spike"], "spike_index"), (*given["half"], "half_c_test")
     quantities = [
-        _value(arrays, "spike_icl_mean", spike, 0.15),
-        Quantity("spike_icl_mean.median_ratio", median, np.ones(()), "value", 0.03),
-        _value(arrays, "matched_icl_mean", matched, 0.1),
-        _value(arrays, "half_icl_mean", half, 0.35),
-        Quantity("half_icl_mean.many_tasks", arrays["half_icl_mean"][many], half[many], "value", 0.015),
+        _value(arrays, "spike_icl_mean", spike, 0.15, on_spikes),
+        Quantity("spike_icl_mean.median_ratio", median, np.ones(()), "value", 0.03, of=on_spikes),
+        _value(arrays, "matched_icl_mean", matched, 0.1, given["spike"]),
+        _value(arrays, "half_icl_mean", half, 0.35, on_half),
+        Quantity("half_icl_mean.many_tasks", arrays["half_icl_mean"][many], half[many], "value", 0.015, of=on_half),
     ]
     tables = {int(n.rpartition("_d")[2]): arrays[n] for n in arrays if n.startswith("gtask_gamma_d")}
     dims = np.array(sorted(tables), float)
@@ -200,8 +217,10 @@ def _published(arrays: Arrays) -> Recomputed:
     errors = rows[..., 2] / np.sqrt(rows[..., 3])
     limit = pool_errors(10.0, rows[0, :, 0], 10.0, 0.01, 1e-6).gap
     fitted = np.stack([_approach(dims, rows[:, i, 1], errors[:, i], limit[i]) for i in range(rows.shape[1])], 1)
-    quantities += [_spread(f"gtask_gamma_d{int(d)}", rows[i, :, 1], fitted[i], errors[i]) for i, d in enumerate(dims)]
-    given = [
-        f"{which}_{n}" for which in ("spike", "half") for n in ("d", "alpha", "tau", "rho", "lam", "kappa", "c_train")
+    quantities += [
+        _spread(
+            f"gtask_gamma_d{int(d)}", rows[i, :, 1], fitted[i], errors[i], sorted(n for n in arrays if "gtask" in n)
+        )
+        for i, d in enumerate(dims)
     ]
-    return Recomputed(tuple(quantities), (*given, "spike_index", "half_c_test"))
+    return Recomputed(tuple(quantities), (*on_spikes, *on_half))

@@ -86,18 +86,23 @@ def _of_pool(arrays: Mapping[str, np.ndarray], pool: str) -> Iterator[Quantity]:
             )
         if kind == "pretrain":
             nearest = np.argmin(((np.asarray(w)[:, None] - tasks) ** 2).sum(-1), 1)
-            yield _near(start + "w", arrays[start + "w"], tasks[nearest], 1e-12)
+            yield _near(start + "w", arrays[start + "w"], tasks[nearest], 1e-12, (f"{pool}_pool",))
         truth = jax.vmap(lambda v, a, b: Oracle(v).predict_prefixes(a, b[:, None])[:, 0])(w, x, y)
         solved = every_prefix(ridge, x, y)
         ours = {
             "true": truth, "ridge_own": solved, "ridge_public_f32": solved,
             "dmmse_public": every_prefix(mixture, x, y), "w_last_public": estimates(mixture, x, y),
         }  # fmt: skip
+        prompts = ("noise_scale", f"{start}x", f"{start}y")
+        sources = {"true": (f"{start}x", f"{start}w")}
+        sources |= {name: (*prompts, f"{pool}_pool") for name in ("dmmse_public", "w_last_public")}
         for name, values in ours.items():
-            yield _near(start + name, arrays[start + name], np.asarray(values), ATOL[name])
+            yield _near(
+                start + name, arrays[start + name], np.asarray(values), ATOL[name], sources.get(name, prompts)
+            )  # fmt: skip
 
 
-def _near(name: str, given: np.ndarray, ours: np.ndarray, atol: float) -> Quantity:
+def _near(name: str, given: np.ndarray, ours: np.ndarray, atol: float, of: tuple[str, ...]) -> Quantity:
     """A quantity judged by absolute differences, which `Quantity` takes relative to the largest value."""
     size = max(float(np.max(np.abs(ours), initial=0.0)), 1.0)
-    return Quantity(name, given, ours, "end", atol / size, least=1.0)
+    return Quantity(name, given, ours, "end", atol / size, least=1.0, of=of)

@@ -82,17 +82,30 @@ def _resolvent(nu: Any, kappa: Any, variance: Any) -> tuple[Any, Any, Any]:
     return moment, share, np.where(share == 0, 0.0, curved)
 
 
-def _ridge_of(q: Any, kappa: Any, inverse_tau: Any, ridge: Any, variance: Any) -> Any:
-    """ξ of every point.
+def above_ridge(total: Any, slope: Any, ridge: Any) -> Any:
+    """A bound of ξ from above, from which Newton descends to it.
 
     h(ξ) = (1 − 1/τ)ξ + ξ²M(q + ξ)/τ − λ is convex, since ξ²/(x + q + ξ) is, and by Jensen at least what it is with
-    M = 1/(c + q + ξ): the positive root of that quadratic lies right of the root of h, to which Newton then descends.
+    M = 1/(c + q + ξ) for the mean c of the spectrum: the positive root of that quadratic lies right of the root of h.
+
+    Args:
+        total: c + q.
+        slope: 1 − 1/τ.
+        ridge: λ.
+
+    Returns:
+        The bound.
     """
-    total, slope = variance + q, 1 - inverse_tau
     linear = slope * total - ridge
     wide = np.sqrt(linear * linear + 4 * ridge * total)
     with np.errstate(divide="ignore", invalid="ignore"):
-        xi = np.where(linear > 0, 2 * ridge * total / (linear + wide), (wide - linear) / 2)
+        return np.where(linear > 0, 2 * ridge * total / (linear + wide), (wide - linear) / 2)
+
+
+def _ridge_of(q: Any, kappa: Any, inverse_tau: Any, ridge: Any, variance: Any) -> Any:
+    """ξ of every point, by Newton."""
+    slope = 1 - inverse_tau
+    xi = above_ridge(variance + q, slope, ridge)
     for _ in range(_NEWTON):
         nu = q + xi
         moment, _, curved = _resolvent(nu, kappa, variance)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.checks import require
-from .isotropic import checked
+from .isotropic import above_ridge, checked
 
 _NEWTON = 200  # steps at most
 _CLOSE = 1e-10  # relative size of the last step
@@ -75,13 +75,9 @@ def spectrum_resolvent(nu: Any, kappa: Any, spectrum: Any) -> tuple[np.ndarray, 
 
 
 def _effective_ridge(q: Any, kappa: Any, inverse_tau: Any, ridge: Any, train: np.ndarray) -> np.ndarray:
-    """ξ of every point, by the descent of `isotropic`: Jensen's start, then Newton on a convex function."""
-    total, slope = train.mean(-1) + q, 1 - inverse_tau
-    linear = slope * total - ridge
-    wide = np.sqrt(linear * linear + 4 * ridge * total)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        xi = np.where(linear > 0, 2 * ridge * total / (linear + wide), (wide - linear) / 2)
-    xi = np.where((ridge > 0) | (slope < 0), xi, 0.0)
+    """ξ of every point, by Newton."""
+    slope = 1 - inverse_tau
+    xi = np.where((ridge > 0) | (slope < 0), above_ridge(train.mean(-1) + q, slope, ridge), 0.0)
     for _ in range(_NEWTON):
         first, second = spectrum_resolvent(q + xi, kappa, train)
         moment, derivative = first.mean(-1), -second.mean(-1)
