@@ -19,16 +19,16 @@ RIDGES = (-5, 1)
 def measure(kind: str, count: int, repeats: int, target: float | None) -> list[Result]:
     """The wall and processor time of one call with `count` random points."""
     rng = np.random.default_rng(0)
-    points = [10 ** rng.uniform(low, high, count) for low, high in RANGES]
+    alpha, kappa, tau, noise = (10 ** rng.uniform(low, high, count) for low, high in RANGES)
     ridge = 10 ** rng.uniform(*RIDGES, count) if kind == "ridge" else 0.0
     spectrum = task_spectrum("linear", 32)
     walls, cpu = [], []
     for _ in range(repeats):
         start, used = time.perf_counter(), time.process_time()
         if kind == "structured":
-            structured_errors(spectrum, spectrum, *points)
+            structured_errors(spectrum, spectrum, alpha, kappa, tau, noise)
         else:
-            pool_errors(*points, ridge)
+            pool_errors(alpha, kappa, tau, noise, ridge)
         walls.append(time.perf_counter() - start)
         cpu.append(time.process_time() - used)
     what = {
