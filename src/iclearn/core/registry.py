@@ -96,7 +96,7 @@ _SPECS = {
         for name in ("linear", "sparse", "sign", "quadratic", "relu", "tree", "sinusoid")
     },
     "boolean_functions": "iclearn.tasks.boolean_functions:BooleanFunctions",
-    "shift": "iclearn.tasks.shifts:Shift",
+    "shift": "iclearn.tasks.prompt_shifts:Shift",
     "curriculum": "iclearn.tasks.curriculum:Curriculum",
     "given_data": "iclearn.tasks.given:GivenData",
     "attention": "iclearn.models.attention:Attention",

@@ -18,8 +18,8 @@ from .function_laws import (
 from .function_points import Points
 from .given import GivenData
 from .pooled_regression import PooledRegression
+from .prompt_shifts import Shift, akyurek_shifts, campbell_shifts, garg_shifts, sweep_shifts
 from .regression import LinearRegression
-from .shifts import Shift, akyurek_shifts, campbell_shifts, garg_shifts, sweep_shifts
 from .softmax_regression import SoftmaxRegression
 from .task_covariance import TaskCovariance
 from .varied_regression import VariedRegression

@@ -20,7 +20,7 @@ from ..core.task import AbstractTask
 from .curriculum import Curriculum
 from .function_laws import AbstractFunctions, LinearFunctions, Parameters, SparseFunctions
 from .function_points import FunctionSource, Points
-from .shifts import OF_INPUTS, OF_PRIOR, OF_QUERIES, Shift
+from .prompt_shifts import OF_INPUTS, OF_PRIOR, OF_QUERIES, Shift
 
 TEST, POOL = "test", "pool"
 Target = Literal["shown", "clean"]
@@ -28,7 +28,7 @@ Target = Literal["shown", "clean"]
 
 @dataclass(frozen=True)
 class FunctionClass(AbstractTask, kind="function_class"):
-    """Prompts of N = context_len + 1 points, labelled by a function of their own; every position is asked.
+    """Prompts of N = context_len + 1 points, labeled by a function of their own; every position is asked.
 
     Inputs are N(0, I) unless the law of functions says otherwise. Shifts change the law of test sets, or of all
     prompts: training and test law are one recipe.

@@ -14,7 +14,7 @@ from ..core.prompt import Batch, Prompt
 from ..core.rng import normal, normal_rows
 from ..core.task import AbstractBlockSource
 from .function_laws import AbstractFunctions, Parameters
-from .shifts import (
+from .prompt_shifts import (
     Shift,
     line_inputs,
     orthogonal_queries,

@@ -31,7 +31,7 @@ from ...tasks.function_laws import (
     TreeFunctions,
 )
 from ...tasks.function_points import Points
-from ...tasks.shifts import (
+from ...tasks.prompt_shifts import (
     Shift,
     orthogonal_queries,
     overlapping_queries,

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.errors import IclearnError, MissingClosedForm
 from ...tasks.function_class import FunctionClass
 from ...tasks.function_laws import LinearFunctions
-from ...tasks.shifts import Shift
+from ...tasks.prompt_shifts import Shift
 from .closed_forms import least_squares_error, renormalized_error
 
 
