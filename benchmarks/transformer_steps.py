@@ -30,7 +30,7 @@ import numpy as np
 from iclearn import CausalTransformer, Init, Optimizer, Recipe, Record
 from iclearn.engines import prepare
 from iclearn.engines.batch.inputs import RunInputs, run_inputs, stack_runs
-from iclearn.engines.run_kinds import _advance_many  # the program of runs side by side
+from iclearn.engines.run_kinds import advance_many
 from iclearn.tasks.pooled_regression import PooledRegression
 
 from .machine import available_cores, machine, now, versions
@@ -141,7 +141,8 @@ class Program:
         self.case, begin = case, time.perf_counter()
         self.inputs = inputs_of(case, batch)
         given = (self.inputs, jnp.asarray(0), jnp.asarray(1), jnp.asarray(1))
-        lowered = _advance_many.lower(*given)
+        program: Any = advance_many
+        lowered = program.lower(*given)
         self.lowering = time.perf_counter() - begin
         self.compiled: Future[Any] = pool.submit(self._compile, lowered, case)
 

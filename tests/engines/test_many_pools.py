@@ -1,12 +1,16 @@
 """Transformers on pools of tasks: pools and seeds in one program, killed runs, the triangle, decay of some weights."""
 
-import itertools
+from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import iclearn as icl
 from iclearn.engines.loop import record_slots
+from iclearn.engines.optimizers import Hyper
 
 STEPS = 12
 
@@ -83,30 +87,29 @@ def test_a_killed_run_goes_on_bit_for_bit(monkeypatch):
     assert icl.simulate(recipe(), checkpoint=Keeper()).equals(icl.simulate(recipe()))
 
 
-def test_the_first_update_has_rate_0_and_the_rest_follow_the_triangle(together):
-    """Adam's first step has length lr in every weight, whatever the gradient: the rate can be read off."""
-    every = recipe(optimizer__rule="sgd", optimizer__lr=0.5, record=icl.Record(STEPS + 1, STEPS))
-    constant = every.replace(optimizer=icl.Optimizer("sgd", lr=0.5, batch_size=4))
-    trace, first = icl.simulate(every), icl.simulate(constant.replace(steps=1, record=icl.Record(2, 2)))
-    weights = [trace.weights(step)["read_out"] for step in range(STEPS + 1)]
-    np.testing.assert_array_equal(weights[0], weights[1])
-    assert all((after != before).any() for before, after in itertools.pairwise(weights[1:]))
-    assert (first.weights(1)["read_out"] != weights[0]).any(), "a constant rate moves at once"
+def test_the_first_update_has_rate_0_and_the_rest_follow_the_triangle():
+    rule = Hyper.of(icl.Optimizer("sgd", lr=0.5, batch_size=4, triangle=6), "float64").transformation()
+    gradient, state, moved = jnp.ones(1), rule.init(jnp.zeros(1)), []
+    for _ in range(8):
+        update, state = rule.update(gradient, state)
+        moved.append(-float(update[0]))
+    np.testing.assert_allclose(moved, 0.5 * np.array([0, 1 / 3, 2 / 3, 1, 2 / 3, 1 / 3, 0, 0]), atol=1e-15)
 
 
 def test_decay_is_for_the_named_weights_alone():
-    """Weights whose gradient is zero (the position of the last label) move by decay alone."""
-    decay = icl.Optimizer("adamw", lr=0.1, weight_decay=0.5, batch_size=4)
-    everywhere, matrices = (
-        icl.simulate(recipe(optimizer=rule, steps=2, record=icl.Record(3, 2), task__num_tasks=4))
-        for rule in (decay, decay.replace(decayed=icl.CausalTransformer.matrices))
-    )
-    last = [trace.weights(step)["position"][-1] for trace in (everywhere, matrices) for step in (0, 1)]
-    np.testing.assert_allclose(last[1], 0.95 * last[0], rtol=1e-12)
-    np.testing.assert_array_equal(last[3], last[2])
-    for name in icl.CausalTransformer.matrices:
-        np.testing.assert_array_equal(everywhere.weights(1)[name], matrices.weights(1)[name])
+    decay = icl.Optimizer("adamw", lr=0.1, weight_decay=0.5, batch_size=4, decayed=icl.CausalTransformer.matrices)
+    spec = icl.CausalTransformer(layers=1, width=2)
+    model = spec.rebuild(2, {name: np.ones(shape) for name, shape in spec.shapes(2, 4).items()})
+    rule = Hyper.of(decay, "float64").transformation()
+
+    @eqx.filter_jit
+    def update(model: Any) -> Any:
+        return rule.update(jax.tree.map(jnp.zeros_like, model), rule.init(model), model)[0]
+
+    updates = update(model)
+    for name, update in updates.weights().items():
+        np.testing.assert_allclose(update, -0.05 if name in icl.CausalTransformer.matrices else 0.0, atol=1e-15)
     with pytest.raises(icl.IclearnError, match="decayed weights are those of adamw; the rule is adam"):
         icl.Optimizer("adam", decayed=("qkv",))
     with pytest.raises(icl.IclearnError, match="decayed weights kernel: this model has embed"):
-        icl.simulate(recipe(optimizer=decay.replace(decayed=("kernel",))))
+        Hyper.of(decay.replace(decayed=("kernel",)), "float64").transformation().init(model)  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ import pytest
 
 import iclearn as icl
 from iclearn.core.model import mean_loss
-from iclearn.core.prompt import Batch, full_prompt, prefix_prompt
+from iclearn.core.prompt import full_prompt, prefix_prompt
+from iclearn.engines.samples import samples_engine
 from iclearn.models.causal_blocks import product_groups
 
 DIM, TOKENS, PROMPTS = 3, 5, 4
@@ -109,7 +110,7 @@ def test_later_tokens_change_no_earlier_prediction():
 
 
 def test_one_pass_is_a_pass_for_every_prefix():
-    model, (x, y) = drawn(), sequences()
+    model, (x, y) = drawn(layers=1), sequences()
     found = np.asarray(forward(model, x, y))[:, :, 0]
     answer = eqx.filter_jit(lambda prompts: jax.vmap(model.predict)(prompts)[:, 0])
     for count in range(TOKENS):
@@ -122,17 +123,14 @@ def test_one_pass_is_a_pass_for_every_prefix():
 
 
 def test_the_trained_loss_is_the_mean_over_all_prefixes_the_empty_one_included():
-    from iclearn.engines import prepare
-
-    recipe = icl.Recipe(task=TASK, model=spec(), init=icl.Init(0.3), engine="samples", seed=3)
-    setup = prepare(recipe)
-    drawn = TASK.source(3, "float64").sequences()
-    answers = np.asarray(forward(setup.model, drawn.x, drawn.y))
-    loss = float(eqx.filter_jit(setup.engine.loss)(setup.model, jax.random.key(0)))
-    assert loss == pytest.approx(float(np.mean((answers - np.asarray(drawn.y)) ** 2)), rel=1e-12)
-    prompts = TASK.source(3, "float64").everything(TASK.context_lengths())  # each prefix a prompt of its own
-    assert isinstance(prompts, Batch)
-    assert loss == pytest.approx(float(eqx.filter_jit(mean_loss)(setup.model, prompts)), rel=1e-12)
+    model = drawn(layers=1)
+    engine = samples_engine(TASK, None, 3, jnp.float64, model)
+    prompts = TASK.source(3, "float64").sequences()
+    answers = np.asarray(forward(model, prompts.x, prompts.y))
+    loss = float(eqx.filter_jit(engine.loss)(model, jax.random.key(0)))
+    assert loss == pytest.approx(float(np.mean((answers - np.asarray(prompts.y)) ** 2)), rel=1e-12)
+    apart = TASK.source(3, "float64").everything(TASK.context_lengths())  # each prefix a prompt of its own
+    assert loss == pytest.approx(float(eqx.filter_jit(mean_loss)(model, apart)), rel=1e-12)
 
 
 def test_weights_begin_as_gpt_2_s():
@@ -145,16 +143,17 @@ def test_weights_begin_as_gpt_2_s():
     assert weights["embed"].std() == pytest.approx(0.02, rel=0.2)
     assert all((weights[n] == 0).all() for n in weights if n.endswith(("bias", "offset")))
     assert all((weights[n] == 1).all() for n in weights if n.endswith("scale"))
-    shared = spec(entries="shared", width=64).initial(TASK, icl.Init(0.02), 0, "float64")
-    assert 0.9 * DIM**-0.5 < float(jnp.abs(shared.embed).max()) <= DIM**-0.5
-    assert 0.5 / 8 < float(jnp.abs(shared.read_out).max()) <= 1 / 8
+    far, shared = jnp.array([-9.0, 0.0, 9.0]), spec(entries="shared", width=64)
+    for name, fan_in in {"embed": DIM, "embed_bias": DIM, "read_out": 64, "read_bias": 64}.items():
+        edges = shared.start(name, far, jnp.asarray(0.02), DIM)
+        np.testing.assert_allclose(edges, np.array([-1, 0, 1]) / fan_in**0.5, atol=1e-12)
 
 
 def test_lower_precisions_stay_close_and_belong_to_the_recipe():
     x, y = (a.astype("float32") for a in sequences())
-    made = {p: spec(width=32, precision=p) for p in ("full", "tf32", "bfloat16")}
+    made = {p: spec(layers=1, precision=p) for p in ("full", "tf32", "bfloat16")}
     assert len({made[p].hash for p in made}) == 3
-    start = {n: np.asarray(w) for n, w in spec(width=32).initial(TASK, icl.Init(0.2), 0, "float32").weights().items()}
+    start = {n: np.asarray(w, np.float32) for n, w in drawn(layers=1).weights().items()}
     found = {p: np.asarray(forward(made[p].rebuild(DIM, start), x, y)) for p in made}
     size = np.abs(found["full"]).max()
     assert found["bfloat16"].dtype == np.float32
@@ -166,7 +165,7 @@ def test_lower_precisions_stay_close_and_belong_to_the_recipe():
 
 def test_groups_of_a_gpu_change_nothing_but_rounding(monkeypatch):
     assert product_groups(256, 32) == 1, "on a processor there are none"
-    model, (x, y) = drawn(), sequences()
+    model, (x, y) = drawn(layers=1), sequences()
 
     def gradient() -> dict[str, jax.Array]:
         found = eqx.filter_jit(lambda m: jax.grad(lambda m: jnp.mean((m.predict_sequences(x, y) - y) ** 2))(m))(model)

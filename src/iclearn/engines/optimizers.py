@@ -110,7 +110,7 @@ def clip_each(limit: float) -> optax.GradientTransformation:
     return optax.stateless(lambda updates, params: jax.tree.map(clip, updates))
 
 
-def triangle(steps: int, dtype: Any) -> optax.Schedule:
+def triangle(steps: int, dtype: Any) -> Callable[[Any], Array]:
     """0 → 1 over the first half of some steps and 1 → 0 over the second: factors of a learning rate.
 
     Args:

@@ -150,7 +150,7 @@ class ManyRuns(Runs):
         self._ended: State | None = None
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        self.states, chunk = _advance_many(self.inputs, as_array(start), as_array(stop), as_array(every))
+        self.states, chunk = advance_many(self.inputs, as_array(start), as_array(stop), as_array(every))
         self._ended = None
         moved = (self.states.model, self.states.optimizer)
         self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
@@ -177,7 +177,19 @@ def _first_records(weights: dict[str, Any], axis: int, records: int) -> dict[str
 
 
 @eqx.filter_jit
-def _advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
+def advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
+    """`loop.advance` of runs that share a program, vmapped.
+
+    Args:
+        inputs: the runs, with a leading axis.
+        step: () the step they are at.
+        stop: () the step to stop at.
+        every: () steps from one record of the weights to the next.
+
+    Returns:
+        Their states and what was recorded, with a leading axis.
+    """
+
     def one(run: RunInputs) -> tuple[State, Chunk]:
         return advance(run.engine, State(run.model, run.optimizer, step), run.hyper, run.key, stop, every)
 

@@ -24,7 +24,7 @@ Products = Literal["full", "tf32", "bfloat16"]
 
 NORM_EPS = 1e-5
 ROTARY_BASE = 10_000.0
-GROUP_ROWS = 512  # tokens over which one group of a GPU sums
+GROUP_ROWS, MOST_GROUPS = 512, 32  # tokens over which one group of a GPU sums at least, and how many groups
 _UNIT, _ROW = ("layer", "entry"), ("entry",)
 AXES: dict[str, tuple[str, ...]] = {
     "embed": ("token_entry", "entry"), "embed_bias": _ROW, "position": ("position", "entry"),
@@ -245,7 +245,7 @@ def product_groups(prompts: int, tokens: int) -> int:
     """
     if jax.default_backend() != "gpu":
         return 1
-    wanted = max(1, prompts * tokens // GROUP_ROWS)
+    wanted = min(MOST_GROUPS, max(1, prompts * tokens // GROUP_ROWS))
     return next(count for count in range(wanted, 0, -1) if prompts % count == 0)
 
 

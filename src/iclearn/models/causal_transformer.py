@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
@@ -133,13 +134,21 @@ class CausalTransformer(AbstractModelSpec, kind="causal_transformer"):
         lower = self.precision == "full" or jnp.dtype(dtype) == jnp.float32
         require(lower, f"products in {self.precision} are for runs in float32, not {jnp.dtype(dtype).name}")
         longest = max([task.context_len, *(task.context_lengths(which)[-1] for which in task.tests)])
-        shapes = self.shapes(task.dim, longest + 1)
-        normals = standard_normals(stream(seed, "init"), tuple(shapes.values()))
-        weights = {name: self._start(name, z, init, task.dim) for name, z in zip(shapes, normals, strict=True)}
-        return self.rebuild(task.dim, {name: jnp.asarray(weight, dtype) for name, weight in weights.items()})
+        scale = jnp.asarray(init.scale, jnp.float64)
+        return self.rebuild(task.dim, _drawn(self, stream(seed, "init"), scale, task.dim, longest + 1, dtype))
 
-    def _start(self, name: str, normals: Array, init: Init, dim: int) -> Array:
-        """One weight at initialization."""
+    def start(self, name: str, normals: Array, scale: Array, dim: int) -> Array:
+        """One weight at initialization.
+
+        Args:
+            name: of the weight.
+            normals: standard normals of its shape.
+            scale: () of the matrices.
+            dim: dimension of the inputs.
+
+        Returns:
+            The weight.
+        """
         if name.endswith("scale"):
             return jnp.ones_like(normals)
         if self.entries == "shared" and name.startswith(("embed", "read")):  # uniform, whatever the scale
@@ -147,7 +156,7 @@ class CausalTransformer(AbstractModelSpec, kind="causal_transformer"):
         if name.endswith(("bias", "offset")):
             return jnp.zeros_like(normals)
         output = (2 * self.layers) ** -0.5 if name in ("merge", "contract") else 1.0
-        return init.scale * output * normals
+        return scale * output * normals
 
     def rebuild(self, dim: int, weights: Mapping[str, Any]) -> CausalModel:
         table = np.shape(weights["position"])[0] if "position" in weights else 2
@@ -156,3 +165,10 @@ class CausalTransformer(AbstractModelSpec, kind="causal_transformer"):
             **arrays, num_heads=self.num_heads, precision=self.precision, rotary=self.positions == "rotary",
             centered=self.norm == "layer", shared_entries=self.entries == "shared",
         )  # fmt: skip
+
+
+@eqx.filter_jit  # one program for all weights
+def _drawn(spec: CausalTransformer, key: Array, scale: Array, dim: int, tokens: int, dtype: Any) -> dict[str, Array]:
+    shapes = spec.shapes(dim, tokens)
+    normals = standard_normals(key, tuple(shapes.values()))
+    return {n: spec.start(n, z, scale, dim).astype(dtype) for n, z in zip(shapes, normals, strict=True)}

@@ -13,8 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from ...core.forms import as_array
 from ...core.model import AbstractModel
 from ...core.recipe import Recipe
 from ...models.base import AbstractFeatureModel
@@ -115,7 +117,13 @@ def stack_runs(runs: Sequence[RunInputs]) -> RunInputs:
     Returns:
         All of them.
     """
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *runs)
+    return jax.tree.map(_stacked, *runs)
+
+
+def _stacked(*leaves: Array) -> Array:
+    """Arrays stacked on the host, where nothing is compiled for it; keys and traced ones by JAX."""
+    by_jax = jnp.issubdtype(leaves[0].dtype, jax.dtypes.prng_key) or any(isinstance(a, Tracer) for a in leaves)
+    return jnp.stack(leaves) if by_jax else as_array(np.stack([np.asarray(leaf) for leaf in leaves]))
 
 
 def can_trace(recipe: Recipe, setup: Setup, names: Sequence[str]) -> bool:

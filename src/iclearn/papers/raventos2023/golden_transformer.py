@@ -15,12 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from ...core.errors import IclearnError
 from ...core.model import mean_loss
 from ...core.prompt import SequenceBatch
-from ...engines.optimizers import triangle
+from ...core.recipe import Optimizer
+from ...engines.base import AbstractEngine
+from ...engines.loop import initial_state, take_step
+from ...engines.optimizers import Hyper, triangle
 from ...models.causal_blocks import CausalModel
 from ...models.causal_transformer import CausalTransformer
 from ..verifying import Quantity, Recomputed
@@ -177,27 +179,45 @@ def _batch(x: Any, y: Any) -> SequenceBatch:
     return SequenceBatch(jnp.asarray(x), labels, labels, jnp.full(len(x), 1 / len(x)))
 
 
+_gradients = eqx.filter_jit(jax.grad(mean_loss))
+
+
 def _gradient(model: CausalModel, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    found: Any = eqx.filter_jit(jax.grad(mean_loss))(model, _batch(x, y))
+    found: Any = _gradients(model, _batch(x, y))
     return {name: np.asarray(weight) for name, weight in found.weights().items()}
 
 
-def _trained(model: CausalModel, x: np.ndarray, y: np.ndarray, rates: list[float]) -> tuple[np.ndarray, CausalModel]:
+class _OneBatch(AbstractEngine[CausalModel]):
+    """The loss on one given batch."""
+
+    batch: SequenceBatch
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def loss(self, model: CausalModel, key: Any) -> jax.Array:
+        return mean_loss(model, self.batch)
+
+    def test_losses(self, model: CausalModel) -> jax.Array:
+        return jnp.zeros(0)
+
+    def minimum(self) -> None:
+        return None
+
+
+_step = eqx.filter_jit(lambda engine, hyper, state, key: take_step(engine, hyper.transformation(), state, key))
+
+
+def _trained(model: CausalModel, x: np.ndarray, y: np.ndarray, rates: list[float]) -> tuple[np.ndarray, Any]:
     """The losses before each Adam step on given batches, and the model after them."""
-    adam = optax.scale_by_adam()
-
-    @eqx.filter_jit
-    def step(model: CausalModel, state: Any, batch: SequenceBatch, rate: Any) -> tuple[CausalModel, Any, Any]:
-        loss, gradient = eqx.filter_value_and_grad(mean_loss)(model, batch)
-        updates, state = adam.update(gradient, state)
-        return eqx.apply_updates(model, jax.tree.map(lambda u: -rate * u, updates)), state, loss
-
-    state: Any = adam.init(eqx.filter(model, eqx.is_array))  # type: ignore[arg-type]
+    state = initial_state(model, Hyper.of(Optimizer("adam"), "float64"))
     losses = []
     for inputs, labels, rate in zip(x, y, rates, strict=True):
-        model, state, loss = step(model, state, _batch(inputs, labels), jnp.asarray(rate))
+        hyper = Hyper.of(Optimizer("adam").unchecked(lr=rate), "float64")  # the first rate is 0
+        state, loss = _step(_OneBatch(_batch(inputs, labels)), hyper, state, jax.random.key(0))
         losses.append(float(loss))
-    return np.asarray(losses), model
+    return np.asarray(losses), state.model
 
 
 def _curves(arrays: Arrays) -> Recomputed:
