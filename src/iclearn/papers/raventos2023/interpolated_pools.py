@@ -17,7 +17,7 @@ from .setup import Options
 
 MIDDLE = 0.5
 LINES = {
-    "transformer-truth": ("o-", "C3", "transformer"),
+    "transformer-truth": ("o-", "C2", "transformer"),
     "dmmse-truth": ("--", "black", "dMMSE"),
     "ridge-truth": (":", "black", "ridge"),
 }
