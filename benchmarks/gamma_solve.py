@@ -99,14 +99,16 @@ def main(words: list[str] | None = None) -> None:
                 f"then {row['warm_median']:.3f} s, difference {row.get('difference', float('nan')):.1e}", flush=True
             )  # fmt: skip
             result = {
-                "machine": machine(), "versions": versions(), "quick": args.quick, "started": started, "finished": now(),
-                "load_average_before": before, "load_average_after": os.getloadavg(), "solves": rows,
+                "machine": machine(), "versions": versions(), "quick": args.quick, "started": started,
+                "finished": now(), "load_average_before": before, "load_average_after": os.getloadavg(), "solves": rows,
             }  # fmt: skip
             args.out.parent.mkdir(parents=True, exist_ok=True)
             args.out.write_text(json.dumps(result, indent=1) + "\n")  # also where it is cut short afterwards
     wrong = [row for row in rows if not row.get("agrees", True)]
     if wrong:
-        raise SystemExit(f"the fast and the simple path disagree: {[(r['dim'], r['case'], r['difference']) for r in wrong]}")
+        raise SystemExit(
+            f"the fast and the simple path disagree: {[(r['dim'], r['case'], r['difference']) for r in wrong]}"
+        )
 
 
 if __name__ == "__main__":

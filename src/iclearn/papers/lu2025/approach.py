@@ -23,7 +23,7 @@ from ..perturbing import changed
 from .setup import Preset, Sizes, nested_errors
 
 ERRORS = 4.0  # standard errors within which an extrapolated ratio must lie
-POINT_CAP, MEAN_CAP = 0.2, 0.06  # what so many standard errors may be, of one point and of the mean over points
+POINT_CAP, MEAN_CAP = 0.2, 0.08  # what so many standard errors may be, of one point and of the mean over points
 THIRD_ORDER = 0.01  # left by the terms 1/d³, of the mean over points
 SLOPES, SLOPE_ERROR = (-1.75, -0.75), 0.2  # of the logarithm of the mean excess in log d
 SMALLEST = 20  # d from which the order is read
@@ -112,7 +112,7 @@ def table(grid: Grid, dims: Sequence[int], errors: np.ndarray, counts: Sequence[
     return xr.Dataset(variables, coords)
 
 
-def example_table(grid: Grid, dims: Sequence[int] = (12, 20, 36, 60), counts: Sequence[int] = (48, 24, 12, 6)) -> xr.Dataset:  # fmt: skip
+def example_table(grid: Grid, dims: Sequence[int] = (12, 20, 32, 60), counts: Sequence[int] = (96, 48, 24, 12)) -> xr.Dataset:  # fmt: skip
     """What `simulated` could find: the theory times 1 + 2/d + 8/d², with as much noise as there is."""
     rng = np.random.default_rng(0)
     shape = tuple(len(part) for part in (grid.alphas, grid.kappas, grid.taus, grid.ridges))
@@ -234,7 +234,9 @@ def order(data: Data, name: str, kinds: Sequence[str], **where: Sequence[float])
     told: dict[str, Any] = {}
     for which in kinds:
         axes = [axis for axis in AXES if axis != "dim"]
-        excess = (part[which] / part[f"{which}_limit"] - 1).mean(axes, skipna=False).transpose("dim", "repetition").values
+        excess = (
+            (part[which] / part[f"{which}_limit"] - 1).mean(axes, skipna=False).transpose("dim", "repetition").values
+        )
         rows = [row[:count] for row, count in zip(excess, counts, strict=True)]
         mean = np.array([row.mean() for row in rows])
         error = np.array([row.std(ddof=1) / len(row) ** 0.5 for row in rows])
@@ -252,9 +254,7 @@ def order(data: Data, name: str, kinds: Sequence[str], **where: Sequence[float])
         told[f"{which}: slope, standard error"] = [round(slope, 3), round(spread, 3)]
         inside = SLOPES[0] <= slope <= SLOPES[1]
         clear = slope < SLOPES[0] - 2 * spread or slope > SLOPES[1] + 2 * spread
-        words.append(
-            "reproduced" if inside and spread <= SLOPE_ERROR else "contradicted" if clear else "inconclusive"
-        )
+        words.append("reproduced" if inside and spread <= SLOPE_ERROR else "contradicted" if clear else "inconclusive")
     return Outcome(told, worst(*words), int(counts.min()))
 
 

@@ -43,7 +43,9 @@ class Panel(NamedTuple):
         least: their values.
         none: κ without a minimum.
         trained: κ at which matrices are trained.
+        alphas: α at which they are.
         largest: d up to which they are, for the number of prompts.
+        share: one of so many pools is enough.
     """
 
     error: str
@@ -55,14 +57,15 @@ class Panel(NamedTuple):
     least: str
     none: tuple[float, ...]
     trained: tuple[float, ...]
-    largest: int
+    alphas: tuple[float, ...] = (2.0, 8.0, 60.0)
+    largest: int = 80
+    share: int = 1
 
 
-TRAINED_ALPHAS = (2.0, 8.0, 60.0)
 PANELS = {
-    "a": Panel("idg", 0.5, 0.5, (0.1, 0.3, 0.5, 0.7, 2.0), (0.3, 0.5, 0.7), "6.17 5.62 7.41", "1.4965 1.6612 1.7093", (0.1, 2.0), (0.3, 0.7, 2.0), 80),
-    "b": Panel("icl", 0.5, 0.1, (0.2, 0.4, 0.5, 0.6, 1.5), (0.2, 0.4, 0.5, 0.6), "2.29 5.50 9.55 22.4", "1.3897 1.2667 1.1759 1.0702", (1.5,), (0.2, 0.6, 1.5), 80),
-    "c": Panel("icl", 20.0, 0.5, (0.25, 0.75, 1.0, 1.1, 2.0), (0.25, 0.75, 1.0, 1.1), "4.68 16.6 44.7 79.4", "1.4148 .9692 .7597 .6925", (2.0,), (0.25, 1.0, 2.0), 40),
+    "a": Panel("idg", 0.5, 0.5, (0.1, 0.3, 0.5, 0.7, 2.0), (0.3, 0.5, 0.7), "6.17 5.62 7.41", "1.4965 1.6612 1.7093", (0.1, 2.0), (0.3, 0.7, 2.0)),
+    "b": Panel("icl", 0.5, 0.1, (0.2, 0.4, 0.5, 0.6, 1.5), (0.2, 0.4, 0.5, 0.6), "2.29 5.50 9.55 22.4", "1.3897 1.2667 1.1759 1.0702", (1.5,), (0.2, 0.6, 1.5)),
+    "c": Panel("icl", 20.0, 0.5, (0.25, 0.75, 1.0, 1.1, 2.0), (0.25, 0.75, 1.0, 1.1), "4.68 16.6 44.7 79.4", "1.4148 .9692 .7597 .6925", (2.0,), (0.25, 2.0), (8.0, 60.0), 40, 2),
 }  # fmt: skip
 FAR_POOL = "1.125 1.743 7.229 2.353 1.543"  # e_IDG at α = 1000 for the κ of panel a
 GRID_STEP = 0.02  # of the printed places: they stand on a grid of .01 decades
@@ -71,7 +74,7 @@ FAR_ALPHA = 1e7
 
 
 def grid_of(panel: Panel) -> Grid:
-    return Grid(TRAINED_ALPHAS, panel.trained, (panel.tau,), panel.noise)
+    return Grid(panel.alphas, panel.trained, (panel.tau,), panel.noise)
 
 
 def errors(panel: Panel, alpha: Any, kappa: Any) -> np.ndarray:
@@ -118,7 +121,7 @@ def collect(lab: Lab) -> Data:
         for name, panel in PANELS.items()
     }
     for name, panel in PANELS.items():
-        data[name] = simulated(lab, f"fig2{name}", grid_of(panel), preset_of(lab).upto(panel.largest))
+        data[name] = simulated(lab, f"fig2{name}", grid_of(panel), preset_of(lab).upto(panel.largest, panel.share))
     return data
 
 
@@ -220,7 +223,7 @@ def approach_claim(name: str) -> Claim:
     panel = PANELS[name]
     what = "the pool's tasks" if panel.error == "idg" else "new tasks"
     return Claim(
-        f"approach_{name}", f"Trained matrices come to the limit as d grows: error on {what} at τ = {panel.tau:g}, ρ = {panel.noise:g}, α = 2, 8, 60, κ = {', '.join(f'{k:g}' for k in panel.trained)}.",
+        f"approach_{name}", f"Trained matrices come to the limit as d grows: error on {what} at τ = {panel.tau:g}, ρ = {panel.noise:g}, α = {', '.join(f'{a:g}' for a in panel.alphas)}, κ = {', '.join(f'{k:g}' for k in panel.trained)}.",
         APPROACH, APPROACH_ROOM, partial(approaches, name=name, kinds=(panel.error,)), source="theory", reason=APPROACH_REASON, counterexamples=approach_counters(name, (panel.error,)),
     )  # fmt: skip
 
@@ -256,9 +259,9 @@ FIGURE = Figure(
     ),
     choices=(
         Choice("tolerance of growth", "1e-5", "3e-5 at κ = τ = .5, which is the order 1/√α of that κ, and 1e-7 elsewhere", "1e-4, a fortieth of the least rate"),
-        Choice("α, κ and sizes of the trained matrices", "nothing else", "not seen before", "α = 2, 8, 60 lie before, near and beyond most minima; τ = 20 at d ≤ 36 only, for 26,000 prompts"),
+        Choice("α, κ and sizes of the trained matrices", "nothing else", "not seen before", "α = 2, 8, 60 lie before, near and beyond most minima; τ = 20 at α = 8, 60, κ = .25, 2 and d ≤ 32 only, for 20,000 prompts a pool; half the pools there, because a twentieth of the error is what prompts leave"),
     ),
     setup="""no ridge; tasks on the sphere, each prompt's by chance; curves: the limit; stars: its minima; marks: means over pools, with standard errors
-a: e_IDG, τ = .5, ρ = .5; b: e_ICL, τ = .5, ρ = .1; c: e_ICL, τ = 20, ρ = .5; pools: 16, 8, 3, 1 times the seeds at d = 12, 20, 36, 60""",
+a: e_IDG, τ = .5, ρ = .5; b: e_ICL, τ = .5, ρ = .1; c: e_ICL, τ = 20, ρ = .5; pools: 16, 8, 2, 1 times the seeds at d = 12, 20, 32, 60 (c: half as many, d up to 32)""",
     cost="1.5 minutes on 2 cores",
 )  # fmt: skip

@@ -138,7 +138,9 @@ def draw(data: Data):
         left.loglog(CURVE, limit["leading"].sel(kappa=kappa), ":", color=color, label=f"{names[kappa]} (long contexts)")
         count = int(table["repetitions"].values[-1])
         mean = table["gap"].sel(kappa=kappa, dim=dims[-1]).transpose("alpha", "repetition").values[:, :count].mean(1)
-        left.plot(ALPHAS, mean, "o", color=color, ms=5, label=f"pools at $d$ = {dims[-1]}" if kappa == KAPPAS[-1] else None)
+        left.plot(
+            ALPHAS, mean, "o", color=color, ms=5, label=f"pools at $d$ = {dims[-1]}" if kappa == KAPPAS[-1] else None
+        )
         for mark, alpha in zip(("o", "s", "D", "^"), ALPHAS, strict=True):
             row = table.sel(kappa=kappa, alpha=alpha)
             values = (row["gap"] / row["limit"]).transpose("dim", "repetition").values
@@ -151,7 +153,11 @@ def draw(data: Data):
     plain_ticks(left, "x")
     right.axhline(1.0, color="black", lw=0.8)
     right.set_xlim(0, 1.08 / dims[0])
-    right.set(xlabel="1/d", ylabel="gap of drawn pools over its limit", title="exact at every size: the approach is linear in 1/d")
+    right.set(
+        xlabel="1/d",
+        ylabel="gap of drawn pools over its limit",
+        title="exact at every size: the approach is linear in 1/d",
+    )
     right.legend(fontsize=8, loc="best")
     return figure
 
@@ -176,7 +182,10 @@ def approach(data: Data, kappa: float) -> Outcome:
         return Outcome("three sizes are needed", "failed")
     values = (row["gap"] / row["limit"]).transpose("alpha", "dim", "repetition").values
     found = extrapolated(row["dim"], values, row["repetitions"])
-    told = {"extrapolated over the limit": found.value.round(4).tolist(), "standard errors": found.error.round(4).tolist()}
+    told = {
+        "extrapolated over the limit": found.value.round(4).tolist(),
+        "standard errors": found.error.round(4).tolist(),
+    }
     words: list[Word] = []
     for value, error in zip(found.value, found.error, strict=True):
         off, room = abs(value - 1), ERRORS * error

@@ -30,21 +30,21 @@ class Preset(NamedTuple):
     dims: tuple[int, ...]
     factors: tuple[int, ...]
 
-    def upto(self, largest: int) -> Preset:
-        """The sizes of at most this d.
+    def upto(self, largest: int, share: int = 1) -> Preset:
+        """The sizes of at most this d, with one of `share` pools.
 
-        >>> PRESETS["small"].upto(40).dims
-        (12, 20, 36)
+        >>> PRESETS["small"].upto(40, 2)
+        Preset(dims=(12, 20, 32), factors=(8, 4, 1))
         """
         kept = [pair for pair in zip(self.dims, self.factors, strict=True) if pair[0] <= largest]
-        return Preset(tuple(d for d, _ in kept), tuple(f for _, f in kept))
+        return Preset(tuple(d for d, _ in kept), tuple(max(1, f // share) for _, f in kept))
 
 
 PresetName = Literal["tiny", "small", "large"]
 PRESETS: dict[str, Preset] = {
     "tiny": Preset((6, 8, 12), (2, 2, 1)),
-    "small": Preset((12, 20, 36, 60), (16, 8, 3, 1)),
-    "large": Preset((12, 20, 36, 60, 80), (32, 16, 6, 2, 2)),
+    "small": Preset((12, 20, 32, 60), (16, 8, 2, 1)),
+    "large": Preset((12, 20, 32, 60, 80), (32, 16, 4, 2, 2)),
 }
 
 
@@ -53,7 +53,7 @@ class Options(PaperOptions):
     """What `iclearn reproduce lu2025` is given.
 
     Args:
-        preset: ``small`` (d = 12, 20, 36, 60, minutes on two cores), ``large`` (d up to 80 and twice the pools, for a
+        preset: ``small`` (d = 12, 20, 32, 60, minutes on two cores), ``large`` (d up to 80 and twice the pools, for a
             GPU) or ``tiny`` (d up to 12, to see that it runs).
 
     >>> Options.of({"preset": None}).preset
