@@ -166,3 +166,12 @@ def test_depth_steps_compare_the_same_models(tmp_path):
     main(["--quick", "--only", "oswald2023/fig2", "--out", str(tmp_path / "depth.json")])
     (row,) = json.loads((tmp_path / "depth.json").read_text())["trainings"]
     assert row["ratio_of_medians"] == pytest.approx(row["naive_median_us"] / row["ours_median_us"])
+
+
+def test_the_solve_of_the_trained_matrix_is_timed_and_compared(tmp_path):
+    from benchmarks.gamma_solve import main
+
+    main(["--quick", "--out", str(tmp_path / "gamma.json")])
+    rows = json.loads((tmp_path / "gamma.json").read_text())["solves"]
+    assert [row["case"] for row in rows] == ["moments", "kernel"]
+    assert all(row["agrees"] and row["warm_minimum"] <= row["warm_median"] for row in rows)

@@ -9,6 +9,7 @@ fitted to r_d and a must be 1. The limit as such (n/d²) is kept beside it, for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,8 +84,9 @@ def _one_size(grid: Grid, dim: int, count: int) -> xr.Dataset:
         for j, kappa in enumerate(grid.kappas):
             sizes = [Sizes.near(dim, alpha, kappa, tau) for tau in grid.taus]
             counts = [size.num_prompts for size in sizes]
+            drawn = replace(sizes[-1], num_prompts=max(2 * dim**2, counts[-1]))  # one shape, so one program, for most
             for seed in range(count):
-                found[i, j, :, :, 0, seed] = nested_errors(sizes[0], counts, grid.noise, grid.ridges, seed)
+                found[i, j, :, :, 0, seed] = nested_errors(drawn, counts, grid.noise, grid.ridges, seed)
     return table(grid, [dim], found, [count])
 
 
@@ -123,6 +125,26 @@ def example_table(grid: Grid, dims: Sequence[int] = (12, 20, 32, 60), counts: Se
             factor = 1 + 2 / dim + 8 / dim**2 + 1.5 / dim * (noise - noise.mean(-1, keepdims=True))
             found[name][..., at, :count] = found[f"{name}_near"].values[..., at, None] * factor
     return found
+
+
+def signs(rows: dict[str, tuple[xr.DataArray, int]], counts: Any) -> Outcome:
+    """Relative changes (dim, repetition), extrapolated in 1/d, that must have a sign, by `ERRORS` standard errors.
+
+    Args:
+        rows: changes and their signs, by name.
+        counts: (dim) pools of each size.
+
+    Returns:
+        The outcome: contradicted where one has the other sign by as much.
+    """
+    told, words = {}, []
+    for name, (change, sign) in rows.items():
+        found = extrapolated(change["dim"], change.transpose("dim", "repetition").values, counts)
+        value, room = sign * float(found.value), ERRORS * float(found.error)
+        told[name] = [round(float(found.value), 4), round(float(found.error), 4)]
+        word: Word = "reproduced" if value > room else "contradicted" if value < -room else "inconclusive"
+        words.append(word if np.isfinite([value, room]).all() else "failed")
+    return Outcome(told, worst(*words), int(np.min(counts)))
 
 
 class Limit(NamedTuple):
@@ -200,9 +222,8 @@ def approaches(data: Data, name: str, kinds: Sequence[str], **where: Sequence[fl
         told[f"{which}: extrapolated over theory"] = points.value.round(4).tolist()
         told[f"{which}: standard errors"] = points.error.round(4).tolist()
         told[f"{which}: mean over points"] = [round(float(mean.value), 4), round(float(mean.error), 4)]
-        words += [
-            _near(value - 1, ERRORS * error, POINT_CAP) for value, error in zip(points.value, points.error, strict=True)
-        ]
+        for value, error in zip(points.value, points.error, strict=True):
+            words.append(_near(float(value) - 1, ERRORS * float(error), POINT_CAP))
         words.append(_near(float(mean.value) - 1, ERRORS * float(mean.error), MEAN_CAP, THIRD_ORDER))
     return Outcome(told, worst(*words), int(counts.min()))
 

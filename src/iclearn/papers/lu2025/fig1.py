@@ -136,7 +136,7 @@ def size_legend(ax: Axes, part: xr.Dataset, **where: object) -> None:
     sizes = part["dim"].values
     for dim in sizes:
         ax.plot([], [], MARKS.get(int(dim), "x"), color="0.3", mfc="0.3" if dim == sizes[-1] else "white", ms=4.5, label=f"$d$ = {dim}")  # fmt: skip
-    ax.legend(fontsize=8, ncols=2, **where)  # type: ignore[arg-type]
+    ax.legend(fontsize=8, **where)  # type: ignore[arg-type]
 
 
 def draw_figure(data: Data):
@@ -163,9 +163,9 @@ def draw_figure(data: Data):
     axes[2].set(
         xlabel=r"prompts, $\tau = n/d^2$", xlim=(0.1, 2.2), ylim=(0.15, 30), title=r"with ridge, $\kappa = \infty$, $\alpha$ = 10"
     )  # fmt: skip
-    for ax in axes[1:]:
-        ax.legend(fontsize=9)
-    size_legend(axes[0], data["pools"], loc="upper left")
+    axes[0].legend(fontsize=9, loc="upper left")
+    axes[1].legend(fontsize=9, loc="upper right")
+    size_legend(axes[2], data["pools"], loc="upper left", bbox_to_anchor=(0.02, 0.98))
     for ax in axes:
         plain_ticks(ax, "y")
     return figure

@@ -156,7 +156,7 @@ def draw(data: Data):
     right.set(
         xlabel="1/d",
         ylabel="gap of drawn pools over its limit",
-        title="exact at every size: the approach is linear in 1/d",
+        title="approach to the limit, exact at every size",
     )
     right.legend(fontsize=8, loc="best")
     return figure

@@ -212,7 +212,8 @@ def stays(data: Data) -> Outcome:
             words.append("reproduced" if mean - 4 * error > FLOOR else "inconclusive")
         else:
             words.append("contradicted")
-    words += ["reproduced" if abs(g) < SMALL else "failed" if np.isnan(g) else "contradicted" for g in matrix.values]
+    for gap in matrix.values:
+        words.append("reproduced" if abs(gap) < SMALL else "failed" if np.isnan(gap) else "contradicted")
     told = {f"dMMSE, d = {d}, κ = {k:g}": [round(m, 4), round(e, 4)] for (d, k), (m, e) in found.items()}
     told["Γ* at κ = 10"] = matrix.values.round(4).tolist()
     return Outcome(told, worst(*words), int(part["repetitions"].min()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -142,8 +142,8 @@ def nested_errors(
     """Exact errors of Γ* on the first prompts of one draw, for several numbers of them and several ridges.
 
     Args:
-        sizes: d, ℓ and k; n is not read.
-        counts: n, growing.
+        sizes: d, ℓ, k and how many prompts are drawn.
+        counts: n, growing, of at most so many.
         noise: ρ.
         ridges: λ.
         seed: the root seed.
@@ -151,12 +151,13 @@ def nested_errors(
     Returns:
         (count, ridge, 2) e_ICL and e_IDG.
 
-    >>> nested_errors(Sizes.near(4, 2.0, 1.0, 1.0), [16, 32], 0.1, [0.0, 0.1], 0).shape
+    >>> nested_errors(Sizes.near(4, 2.0, 1.0, 2.0), [16, 32], 0.1, [0.0, 0.1], 0).shape
     (2, 2, 2)
     """
-    require(list(counts) == sorted(set(counts)), f"the numbers of prompts must grow, not {list(counts)}")
+    good = list(counts) == sorted(set(counts)) and counts[-1] <= sizes.num_prompts
+    require(good, f"the numbers of prompts must grow up to {sizes.num_prompts}, not {list(counts)}")
     dim = sizes.dim
-    pool, prompts = draw(replace(sizes, num_prompts=counts[-1]), noise, seed)
+    pool, prompts = draw(sizes, noise, seed)
     new = new_moments(np.ones(dim), sphere=True)
     laws = (new, new if sizes.num_tasks is None else pool_moments(pool * dim**0.5))
     sums, found = GammaSums(dim, dim + 1), np.empty((len(counts), len(ridges), 2))
@@ -165,7 +166,7 @@ def nested_errors(
         if enough:
             sums.add(*(part[sums.count : count] for part in prompts))
         for j, ridge in enumerate(ridges):
-            gamma = sums.solve(ridge) if enough else solve_gamma(*(part[:count] for part in prompts), ridge)
+            gamma = sums.solve(ridge) if enough else solve_gamma(*(part[:count] for part in prompts), ridge=ridge)
             found[i, j] = [matrix_error(np.asarray(gamma), law, sizes.context_len, noise) for law in laws]
     return found
 
