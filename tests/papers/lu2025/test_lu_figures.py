@@ -65,7 +65,7 @@ def test_tables_of_sizes_are_joined_with_their_numbers_of_pools():
 def test_the_extrapolation_has_the_standard_errors_it_says():
     rng, dims, counts = np.random.default_rng(0), np.array([12, 20, 32, 60]), np.array([48, 24, 6, 6])
     noise = rng.standard_normal((400, 4, 48)) * 1.5 / dims[:, None]
-    found = approach.extrapolated(dims, (1 + 3 / dims + 10 / dims**2)[:, None] + noise, counts)
+    found = approach.extrapolated(dims, (1 + 3 / dims + 10 / dims**2)[:, None] + noise, counts, 2)
     z = (found.value - 1) / found.error
     assert abs(z.mean()) < 0.2
     assert 0.85 < z.std() < 1.15

@@ -19,7 +19,7 @@ from ..base import Choice, Claim, Counterexample, Data, Figure
 from ..judging import Outcome, Word, judge_each, worst
 from ..lab import Lab
 from ..perturbing import a_nan, changed, scaled
-from .approach import ERRORS, POINT_CAP, THIRD_ORDER, extrapolated
+from .approach import ERRORS, POINT_CAP, extrapolated
 from .fig1 import plain_ticks
 from .setup import Sizes, preset_of
 
@@ -31,6 +31,7 @@ TINY = (8, 12, 16)
 ASYMPTOTIC = (1e4, 1e6)
 SLOPE_ROOM, LEVEL_ROOM = 0.01, 1e-3
 ENGINE_DIM, ENGINE_ALPHAS, ENGINE_ROOM = 6, (3.0, 30.0), 1e-9
+THIRD_ORDER = 0.01  # left by the terms 1/d³
 CURVE = np.geomspace(1.0, 1e4, 121)
 
 
@@ -181,7 +182,7 @@ def approach(data: Data, kappa: float) -> Outcome:
     if row.sizes["dim"] < 3:
         return Outcome("three sizes are needed", "failed")
     values = (row["gap"] / row["limit"]).transpose("alpha", "dim", "repetition").values
-    found = extrapolated(row["dim"], values, row["repetitions"])
+    found = extrapolated(row["dim"], values, row["repetitions"], 2)
     told = {
         "extrapolated over the limit": found.value.round(4).tolist(),
         "standard errors": found.error.round(4).tolist(),

@@ -16,6 +16,7 @@ from ..lab import Lab
 from ..perturbing import a_nan, counter, scaled
 from .approach import (
     APPROACH,
+    APPROACH_CHOICE,
     APPROACH_REASON,
     APPROACH_ROOM,
     Grid,
@@ -82,7 +83,7 @@ def maps() -> xr.Dataset:
 def collect(lab: Lab) -> Data:
     return {
         "maps": lab.dataset("lu-fig3-maps", {"version": 1}, maps),
-        "beyond": simulated(lab, "fig3", BEYOND, preset_of(lab).upto(60)),
+        "beyond": simulated(lab, "fig3", BEYOND, preset_of(lab).upto(40)),
     }
 
 
@@ -92,7 +93,7 @@ _kept: list[xr.Dataset] = []
 def example() -> Data:
     if not _kept:
         _kept.append(maps())
-    return {"maps": _kept[0].copy(deep=True), "beyond": example_table(BEYOND)}
+    return {"maps": _kept[0].copy(deep=True), "beyond": example_table(BEYOND, (20, 28, 40), (72, 36, 18))}
 
 
 def draw(data: Data):
@@ -197,17 +198,17 @@ FIGURE = Figure(
             counterexamples=(counter("a region that ends at κ = 1", "maps/icl", lambda a: a * (a["kappa"] < 1.0), tau=20.0), counter("everything not monotone", "maps/icl", lambda a: a * 0 + 1.0, tau=20.0), a_nan("maps/icl", tau=20.0, kappa=1.5, noise=NOISES[0])),
         ),
         Claim(
-            "beyond_approach", "Trained matrices come to the limit as d grows at τ = 2, ρ = 1 on either side of the edge, κ = 1.5 and 6, α = 6 and 200.", APPROACH, APPROACH_ROOM, partial(approaches, name="beyond", kinds=("icl", "idg")), source="theory", reason=APPROACH_REASON,
+            "beyond_approach", "Trained matrices come to the limit as d grows at τ = 2, ρ = 1 on either side of the edge, κ = 1.5 and 6, α = 6 and 200.", APPROACH, APPROACH_ROOM, partial(approaches, name="beyond", kinds=("icl", "idg")), source="theory", before=False, reason=APPROACH_REASON,
             counterexamples=approach_counters("beyond", ("icl", "idg")),
         ),
         Claim(
-            "beyond_rise", "Beyond the paper's line and left of κ_c = 2.618 longer contexts hurt in simulations too (κ = 1.5, τ = 2, ρ = 1: e_ICL at α = 200 above that at 6); right of it they help (κ = 6).", "extrapolated in 1/d: higher at κ = 1.5, lower at 6", "4 standard errors", simulated_rise, source="ours",
+            "beyond_rise", "Beyond the paper's line and left of κ_c = 2.618 longer contexts hurt in simulations too (κ = 1.5, τ = 2, ρ = 1: e_ICL at α = 200 above that at 6); right of it they help (κ = 6).", "extrapolated in 1/d: higher at κ = 1.5, lower at 6", "4 standard errors", simulated_rise, source="ours", before=False,
             reason="the limits differ by 20 % and more", counterexamples=(scaled("no rise at κ = 1.5", "beyond/icl", 0.7, kappa=1.5, alpha=200.0), scaled("no fall at κ = 6", "beyond/icl", 1.5, kappa=6.0, alpha=200.0), a_nan("beyond/icl", kappa=1.5, alpha=6.0, dim=20, repetition=0)),
         ),
     ),
-    choices=(Choice("where simulations look beyond the line", "τ = 20 as in the paper's map; τ = 2", "at τ = 20 the rise beyond the line is a few per cent, at τ = 2, ρ = 1 it is tens (by the formula; no simulation was seen)", "τ = 2, ρ = 1, κ = 1.5 and 6"),),
+    choices=(APPROACH_CHOICE, Choice("where simulations look beyond the line", "τ = 20 as in the paper's map; τ = 2", "at τ = 20 the rise beyond the line is a few per cent, at τ = 2, ρ = 1 it is tens (by the formula; no simulation was seen)", "τ = 2, ρ = 1, κ = 1.5 and 6"),),
     setup="""maps: does the limit of e_ICL rise anywhere along 601 α from .05 to 10⁶; κ in steps of .05, 31 ρ from .01 to 1
 edges: bisection in κ on the same question, beside the root of τ − 1 + (1 + ρ)u = ρu³
-simulations: τ = 2, ρ = 1, κ = 1.5 and 6, α = 6 and 200 at d = 12, 20, 32, 60""",
+simulations: τ = 2, ρ = 1, κ = 1.5 and 6, α = 6 and 200 at d = 20, 28, 40""",
     cost="1 minute on 2 cores",
 )  # fmt: skip

@@ -33,8 +33,8 @@ class Preset(NamedTuple):
     def upto(self, largest: int, share: int = 1) -> Preset:
         """The sizes of at most this d, with one of `share` pools.
 
-        >>> PRESETS["small"].upto(40, 2)
-        Preset(dims=(12, 20, 32), factors=(8, 4, 1))
+        >>> PRESETS["small"].upto(40, 4)
+        Preset(dims=(20, 28, 40), factors=(3, 1, 1))
         """
         kept = [pair for pair in zip(self.dims, self.factors, strict=True) if pair[0] <= largest]
         return Preset(tuple(d for d, _ in kept), tuple(max(1, f // share) for _, f in kept))
@@ -43,8 +43,8 @@ class Preset(NamedTuple):
 PresetName = Literal["tiny", "small", "large"]
 PRESETS: dict[str, Preset] = {
     "tiny": Preset((6, 8, 12), (2, 2, 1)),
-    "small": Preset((12, 20, 32, 60), (16, 8, 2, 1)),
-    "large": Preset((12, 20, 32, 60, 80), (32, 16, 4, 2, 2)),
+    "small": Preset((20, 28, 40, 60), (12, 6, 3, 1)),
+    "large": Preset((20, 28, 40, 60, 80), (24, 12, 6, 4, 2)),
 }
 
 
@@ -53,7 +53,7 @@ class Options(PaperOptions):
     """What `iclearn reproduce lu2025` is given.
 
     Args:
-        preset: ``small`` (d = 12, 20, 32, 60, minutes on two cores), ``large`` (d up to 80 and twice the pools, for a
+        preset: ``small`` (d = 20, 28, 40, 60, minutes on two cores), ``large`` (d up to 80 and twice the pools, for a
             GPU) or ``tiny`` (d up to 12, to see that it runs).
 
     >>> Options.of({"preset": None}).preset
