@@ -205,7 +205,7 @@ def _pair_index(size: int) -> np.ndarray:
     return np.maximum(index, index.T)
 
 
-def _unfolded(second: np.ndarray, dim: int, entries: int) -> np.ndarray:
+def _unfolded(second: Any, dim: int, entries: int) -> Any:
     """(dim·entries, dim·entries) the symmetric matrix of all products, input by input."""
     inputs, own = _pair_index(dim), _pair_index(entries)
     full = np.empty((dim, entries, dim, entries))

@@ -30,14 +30,14 @@ class Preset(NamedTuple):
     dims: tuple[int, ...]
     factors: tuple[int, ...]
 
-    def upto(self, largest: int, share: int = 1) -> Preset:
-        """The sizes of at most this d, with one of `share` pools.
+    def upto(self, largest: int, share: float = 1) -> Preset:
+        """The sizes of at most this d, with one of `share` pools (½: twice as many).
 
         >>> PRESETS["small"].upto(40, 4)
         Preset(dims=(20, 28, 40), factors=(3, 1, 1))
         """
         kept = [pair for pair in zip(self.dims, self.factors, strict=True) if pair[0] <= largest]
-        return Preset(tuple(d for d, _ in kept), tuple(max(1, f // share) for _, f in kept))
+        return Preset(tuple(d for d, _ in kept), tuple(max(1, int(f / share)) for _, f in kept))
 
 
 PresetName = Literal["tiny", "small", "large"]
