@@ -210,3 +210,12 @@ def test_the_work_of_a_transformer_step_is_counted_from_its_sizes():
     weights, tokens = 12 * 12 * 64**2, 256 * 32
     assert one.operations == pytest.approx(6 * weights * tokens, rel=0.15)
     assert work(spec.replace(precision="bfloat16"), dim=8, tokens=16, batch=256).bytes < one.bytes
+
+
+def test_the_solve_of_the_trained_matrix_is_timed_and_compared(tmp_path):
+    from benchmarks.gamma_solve import main
+
+    main(["--quick", "--out", str(tmp_path / "gamma.json")])
+    rows = json.loads((tmp_path / "gamma.json").read_text())["solves"]
+    assert [row["case"] for row in rows] == ["moments", "kernel"]
+    assert all(row["agrees"] and row["warm_minimum"] <= row["warm_median"] for row in rows)

@@ -20,7 +20,7 @@ class ReproduceArgs:
     """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
 
     Papers: zhang2025, xie2025, li2024, xie2025-llm, oswald2023, ahn2023, fu2024, vladymyrov2024, looped, depth-rates
-    (our own), raventos2023, letey2026, linear-transience (our own), and those of installed packages. `iclearn
+    (our own), raventos2023, lu2025, letey2026, linear-transience (our own), and those of installed packages. `iclearn
     reproduce PAPER --help` lists the options that one paper alone takes.
     """
 

@@ -116,7 +116,7 @@ USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 
 _PAPERS = (
     "zhang2025", "xie2025", "li2024", "xie2025-llm", "oswald2023", "ahn2023", "fu2024", "vladymyrov2024", "looped",
-    "depth-rates", "raventos2023", "letey2026", "linear-transience",
+    "depth-rates", "raventos2023", "lu2025", "letey2026", "linear-transience",
 )  # fmt: skip
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 

@@ -13,7 +13,7 @@ from .label_gram_draws import GramDraws, draw_label_gram
 from .lsa import LSA, FixedGuessLSA, GuessGramQuery, GuessingLSA
 from .lsa_together import LSAGroup, LSATogether
 from .reduced import ConvSum, CubicMLP, ReducedMerged, ReducedSeparate
-from .ridge_solutions import solve_features, solve_gamma, solve_symmetric
+from .ridge_solutions import GammaSums, solve_features, solve_gamma, solve_symmetric
 from .softmax_layers import SoftmaxLayer
 from .step_transformers import DescentTransformer, SparseTransformer
 from .transformer import LinearTransformer
@@ -21,10 +21,10 @@ from .transformer_forms import AbstractLinearTransformer, DiagonalTransformer, F
 
 __all__ = [
     "LSA", "AbstractFeatureMap", "AbstractFeatureModel", "AbstractLinearTransformer", "AbstractModel",
-    "AbstractModelSpec", "Attention", "CausalModel", "CausalTransformer", "ConvSum", "Cubic",
-    "CubicMLP", "DeepAttention", "DescentTransformer",
-    "DiagonalTransformer", "FixedGuessLSA", "FullTransformer", "GammaAttention", "GramDraws", "GramPrompt",
-    "GramQuery", "GuessGramQuery", "GuessingLSA", "HeadFactors", "LSAGroup", "LSATogether", "LabelGram",
+    "AbstractModelSpec", "Attention", "CausalModel", "CausalTransformer", "ConvSum", "Cubic", "CubicMLP",
+    "DeepAttention", "DescentTransformer", "DiagonalTransformer", "FixedGuessLSA", "FullTransformer",
+    "GammaAttention", "GammaSums", "GramDraws", "GramPrompt", "GramQuery", "GuessGramQuery", "GuessingLSA",
+    "HeadFactors", "LSAGroup", "LSATogether", "LabelGram",
     "LinearTransformer", "MatrixAttention", "MergedAttention", "ReducedMerged", "ReducedSeparate",
     "SeparateAttention", "SoftmaxLayer", "SparseTransformer", "draw_label_gram", "solve_features", "solve_gamma",
     "solve_symmetric",

@@ -7,6 +7,7 @@ lu2025 is r = λ/d.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 import jax
@@ -18,7 +19,9 @@ from jaxtyping import Float
 from ..core.checks import check_choice, require
 
 Method = Literal["auto", "primal", "dual", "pinv"]
-_BLOCK_NUMBERS = 1 << 25  # numbers of features at once: a quarter of a gigabyte
+_BLOCK_NUMBERS = 1 << 22  # products of entries at once: 32 megabytes
+_DEVICE_ROWS = 4096  # prompts of a block on a device, the last one padded: one program for any number of prompts
+_DEVICE_KERNEL = 512  # to a multiple of which kernels are padded there
 
 
 def solve_features(features: Any, targets: Any, ridge: float = 0.0, method: Method = "auto") -> Any:
@@ -90,8 +93,8 @@ def solve_gamma(
 ) -> Float[Any, "input entry"]:
     """Γ* of reduced linear attention on n prompts: argmin mean (y − x_qᵀ Γ h)² + (λ/d) ‖Γ‖² (lu2025).
 
-    The features x_q ⊗ h are formed block by block where the moments are solved for, and the kernel of the prompts is
-    K_μν = (x_μ·x_ν)(h_μ·h_ν), which needs no features at all.
+    The moments are summed as products of products (`GammaSums`), and the kernel of the prompts is
+    K_μν = (x_μ·x_ν)(h_μ·h_ν): neither needs the features x_q ⊗ h.
 
     Args:
         queries: (prompt, dim) x_q.
@@ -112,14 +115,109 @@ def solve_gamma(
     fits = contexts.shape[0] == count and targets.shape == (count,)
     require(fits, f"{count} queries need as many contexts and targets, not {contexts.shape} and {targets.shape}")
     if method == "dual" or (method != "primal" and count < dim * entries):
-        kernel = (queries @ queries.T) * (contexts @ contexts.T)
-        weights = solve_symmetric(kernel, targets, ridge * count / dim, _allowed(method))
+        kernel, right = (queries @ queries.T) * (contexts @ contexts.T), targets
+        more = -count % _DEVICE_KERNEL if xp is jnp else 0
+        if more:  # prompts without features, each a kernel of its own: their weights are zero
+            kernel, right = jnp.pad(kernel, (0, more)), jnp.pad(right, (0, more))
+            kernel += jnp.diag(jnp.where(jnp.arange(count + more) < count, 0.0, kernel[0, 0]))
+        weights = solve_symmetric(kernel, right, ridge * count / dim, _allowed(method))[:count]
         return (queries * weights[:, None]).T @ contexts
-    second, block = 0.0, max(1, _BLOCK_NUMBERS // (dim * entries))
-    for start in range(0, count, block):
-        part = slice(start, start + block)
-        features = (queries[part, :, None] * contexts[part, None, :]).reshape(-1, dim * entries)
-        second = second + features.T @ features
-    cross = ((queries * targets[:, None]).T @ contexts).ravel()
-    solved = solve_symmetric(second / count, cross / count, ridge / dim, _allowed(method))
-    return solved.reshape(dim, entries)
+    sums = GammaSums(dim, entries)
+    sums.add(queries, contexts, targets)
+    return sums.solve(ridge, method)
+
+
+class GammaSums:
+    """Sums over prompts from which Γ* follows for any ridge, while more prompts are added.
+
+    Mean φφᵀ of φ = x_q ⊗ h is symmetric in the two inputs and in the two entries of the context: a product of matrices
+    of d(d + 1)/2 products of inputs and as many of entries has all its numbers, a quarter of those of the full matrix.
+
+    Args:
+        dim: d.
+        entries: of the context's features h.
+
+    >>> sums = GammaSums(1, 1)
+    >>> for x in ([[1.0]], [[2.0]]):
+    ...     sums.add(x, [[1.0]], [3.0 * x[0][0]])
+    >>> sums.count, sums.solve().round(6).tolist()
+    (2, [[3.0]])
+    """
+
+    def __init__(self, dim: int, entries: int) -> None:
+        self.dim, self.entries, self.count = dim, entries, 0
+        self.second: Any = 0.0
+        self.cross: Any = 0.0
+
+    def add(self, queries: Any, contexts: Any, targets: Any) -> None:
+        """More prompts; JAX arrays are summed where they lie, in blocks of one shape.
+
+        Args:
+            queries: (prompt, dim) x_q.
+            contexts: (prompt, entry) h.
+            targets: (prompt) y.
+        """
+        device = isinstance(queries, jax.Array)
+        xp = jnp if device else np
+        parts = [xp.asarray(a, float) for a in (queries, contexts, targets)]
+        count = len(parts[0])
+        rows = _DEVICE_ROWS if device else max(256, _BLOCK_NUMBERS // max(1, self.dim * self.entries))
+        for start in range(0, count, rows):
+            block = [part[start : start + rows] for part in parts]
+            if device:
+                short = rows - len(block[0])
+                block = [jnp.pad(part, ((0, short), *[(0, 0)] * (part.ndim - 1))) for part in block]
+            second, cross = (_device_sums if device else _sums)(*block)
+            self.second, self.cross = self.second + second, self.cross + cross
+        self.count += count
+
+    def solve(self, ridge: float = 0.0, method: Method = "auto") -> Float[Any, "input entry"]:
+        """Γ* of the prompts so far.
+
+        Args:
+            ridge: λ; 0: the limit λ → 0.
+            method: as in `solve_symmetric`.
+
+        Returns:
+            (dim, entry) Γ*.
+        """
+        require(self.count > 0, "there are no prompts yet: add some")
+        unfold = _device_unfolded if isinstance(self.second, jax.Array) else _unfolded
+        matrix = unfold(self.second / self.count, self.dim, self.entries)
+        solved = solve_symmetric(matrix, self.cross.ravel() / self.count, ridge / self.dim, _allowed(method))
+        return solved.reshape(self.dim, self.entries)
+
+
+def _products(rows: Any) -> Any:
+    """(row, pair) x_i x_j for i ≤ j."""
+    first, second = np.triu_indices(rows.shape[1])
+    return rows[:, first] * rows[:, second]
+
+
+def _sums(queries: Any, contexts: Any, targets: Any) -> tuple[Any, Any]:
+    return _products(queries).T @ _products(contexts), (queries * targets[:, None]).T @ contexts
+
+
+def _pair_index(size: int) -> np.ndarray:
+    """(size, size) where the product of i and j stands among those of `_products`."""
+    index = np.zeros((size, size), int)
+    index[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
+    return np.maximum(index, index.T)
+
+
+def _unfolded(second: Any, dim: int, entries: int) -> Any:
+    """(dim·entries, dim·entries) the symmetric matrix of all products, input by input."""
+    inputs, own = _pair_index(dim), _pair_index(entries)
+    full = np.empty((dim, entries, dim, entries))
+    for i in range(dim):
+        full[i] = second[inputs[i]][:, own].transpose(1, 0, 2)
+    return full.reshape(dim * entries, dim * entries)
+
+
+_device_sums = jax.jit(_sums)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _device_unfolded(second: Any, dim: int, entries: int) -> Any:
+    full = second[_pair_index(dim)][:, :, _pair_index(entries)]
+    return full.transpose(0, 2, 1, 3).reshape(dim * entries, dim * entries)
