@@ -68,7 +68,7 @@ class JointPca:
     mean: Float[np.ndarray, " feature"]
     axes: Float[np.ndarray, "component feature"]
     share: Float[np.ndarray, " component"]
-    scores: tuple[Float[np.ndarray, "record component"], ...]
+    scores: tuple[Float[np.ndarray, "_ component"], ...]
 
     def project(self, points: Any) -> Float[np.ndarray, "*batch component"]:
         """Other predictions in the same plane, e.g. those of ridge regression.

@@ -28,9 +28,9 @@ from .setup import Options, swept
 TITLE = "Sweep: when a transformer memorizes its pool of tasks"
 CITATION = "Raventós et al. 2023 (arXiv 2306.15063); the map of gains over ridge on the pool: iclearn's own."
 SAMPLES, LAST = (
-    64,
-    6,
-)  # the loss is read at 65 steps, of which the last six are averaged: the learning rate is near zero there
+    128,
+    16,
+)  # the loss is read at 129 steps; the mean of the last is taken, where the learning rate is small
 SEQUENCES = 2048  # on which ridge and dMMSE are measured
 ERRORS, NOISY = 4.5, 0.1  # standard errors that a run may be off, and what these may be at most, of the error of ridge
 BOUND = "one-sided 95 % bound of the mean over seeds (Student)"
