@@ -273,8 +273,10 @@ def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch | SequenceBatch)
         () the loss.
     """
     if isinstance(batch, SequenceBatch):
-        errors = (batch.target - model.predict_sequences(batch.x, batch.y))[:, batch.first :] ** 2
-        return jnp.sum(batch.weight * jnp.mean(errors, (-2, -1)))
+        errors = (batch.target - model.predict_sequences(batch.x, batch.y)) ** 2
+        if batch.share is not None:
+            return jnp.sum(batch.weight * (errors.mean(-1) @ batch.share))
+        return jnp.sum(batch.weight * jnp.mean(errors[:, batch.first :], (-2, -1)))
     if isinstance(batch, FeatureBatch):
         require(hasattr(model, "coefficients"), f"{type(model).__name__} cannot read ready-made features")
         predictions, unit = batch.features @ model.coefficients(), 1.0  # type: ignore[attr-defined]

@@ -95,6 +95,7 @@ class SequenceBatch(eqx.Module):
         target: (prompts, tokens, output) what the answer to each input is measured against.
         weight: (prompts) weights that sum to one over the set of which the loss is the mean.
         first: pairs of the shortest prefix.
+        share: (tokens) shares of inputs in the mean over prefixes, adding up to one (None: alike from `first` on).
     """
 
     x: Float[Array, "prompts tokens dim"]
@@ -102,6 +103,7 @@ class SequenceBatch(eqx.Module):
     target: Float[Array, "prompts tokens output"]
     weight: Float[Array, " prompts"]
     first: int = eqx.field(static=True, default=0)
+    share: Float[Array, " tokens"] | None = None
 
 
 class FeatureBatch(eqx.Module):

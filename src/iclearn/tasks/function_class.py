@@ -162,6 +162,10 @@ class FunctionClass(AbstractTask, kind="function_class"):
         last = self._points(self.shift_of(which)) - 1
         return range(0 if which == "train" and self.prefixes else last, last + 1)
 
+    @property
+    def gives_sequences(self) -> bool:
+        return self.shift is None or self.shift.name not in OF_QUERIES
+
     def numbers_per_prompt(self) -> int:
         longest = max(self._points(shift) for shift in (None, *self.shifts()))
         return longest * (self.dim + 1)

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from ..core.errors import IclearnError
 from ..core.model import AbstractModel
-from ..core.prompt import Batch, Prompt
+from ..core.prompt import Batch, Prompt, SequenceBatch
 from ..core.rng import normal, normal_rows
 from ..core.task import AbstractBlockSource
 from .function_laws import AbstractFunctions, Parameters
@@ -85,7 +86,7 @@ class Points(eqx.Module):
             by prompt.
         """
         if self.query is None:
-            return jax.vmap(model.predict_prefixes)(self.x, self.y)[..., 0]
+            return model.predict_sequences(self.x, self.y)[..., 0]
 
         def at(position: Array) -> Array:  # one position at a time: all prompts of all positions may be many
             asked = jax.tree.map(lambda a: a[0], self.prompts(position[None]))
@@ -276,6 +277,17 @@ class FunctionSource(AbstractBlockSource):
         prompts = (drawn.prompts(counts), target, weight / weight.sum())
         prompts, target, weight = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), prompts)
         return Batch(prompts, target, weight)
+
+    @eqx.filter_jit
+    def whole_sequences(self, first: int) -> SequenceBatch:
+        drawn, share = self.sequences(), None
+        if drawn.query is not None:
+            raise IclearnError("queries that are not points of the sequence are asked prompt by prompt")
+        if self.loss_points is not None:
+            counted = (jnp.arange(self.points) >= first) & (jnp.arange(self.points) < self.loss_points)
+            share = (counted / counted.sum()).astype(self.dtype)
+        weight = jnp.full(self.num_prompts, 1 / self.num_prompts, self.dtype)
+        return SequenceBatch(drawn.x, drawn.y, drawn.targets(self.clean), weight, first, share)
 
     def block(self, index: Any) -> Batch:
         return self.prefix_block(index, self.points - 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import IclearnError
 from ...core.model import AbstractModel
-from ...models.predictors import GradientDescent, LeastSquares
+from ...models.predictors import Averaging, LeastSquares, NearestNeighbors
 from ...probes.bootstrap_bands import bootstrap_band
 from ...tasks.boolean_functions import BooleanFunctions
 from ...tasks.curriculum import Curriculum
@@ -141,19 +141,19 @@ def _answers(model: AbstractModel, x: np.ndarray, y: np.ndarray, query: np.ndarr
 
 
 def recompute_ood(arrays: Arrays) -> Recomputed:
-    """Prompts of every evaluation in a file ``ood_*`` from its draws, and errors of least squares and averaging.
+    """Prompts of every evaluation in a file ``ood_*`` from its draws, and errors of three predictors.
 
     Args:
         arrays: of the file.
 
     Returns:
-        The comparison; errors of nearest neighbors are not computed again.
+        The comparison.
     """
     names = sorted({name.split("/")[0] for name in arrays})
     found = [quantity for name in names for quantity in _evaluation(arrays, name)]
     drawn = ("gaussian", "w", "pattern", "index", "noise")
     given = [name for name in arrays if name.split("/")[1] in drawn or name.endswith("/transform")]
-    return Recomputed(tuple(found), tuple(given), tuple(f"{name}/knn3" for name in names))
+    return Recomputed(tuple(found), tuple(given))
 
 
 def _evaluation(arrays: Arrays, name: str) -> Iterator[Quantity]:
@@ -188,8 +188,7 @@ def _evaluation(arrays: Arrays, name: str) -> Iterator[Quantity]:
         y = y * float(renormalizing_factor(jnp.asarray(y), dim))
         yield near("noisyLR/y", arrays["noisyLR/y"], y)
     target = y if query is None else np.einsum("bni,bi->bn", query, w)
-    averaging = GradientDescent(np.zeros(dim), 1.0, 1)
-    for kind, model in (("ols", LeastSquares()), ("averaging", averaging)):
+    for kind, model in (("ols", LeastSquares()), ("averaging", Averaging()), ("knn3", NearestNeighbors(3))):
         errors = (_answers(model, context, y, query) - target) ** 2
         yield near(f"{name}/{kind}", arrays[f"{name}/{kind}"], errors, ERROR_ATOL)
 
@@ -214,7 +213,7 @@ def recompute_boolean(arrays: Arrays) -> Recomputed:
         else:
             raise IclearnError(f"{name} is none of the classes {', '.join([*BOOLEAN, 'sparse_thres'])}")
         found.append(near(f"{name}/y", y, ours, 0.0))
-        answers = _answers(GradientDescent(np.zeros(x.shape[-1]), 1.0, 1), x, y).copy()
+        answers = _answers(Averaging(), x, y).copy()
         answers[:, 0] = -1  # what the public code answers without a context
         found.append(near(f"{name}/averaging", arrays[f"{name}/averaging"], answers))
     given = [name for name in arrays if name.split("/")[1] in ("x", "w", "threshold")]
