@@ -35,6 +35,7 @@ SECTIONS = {
         "Programs compiled by a second run of the same shape",
         "With another seed, learning rate, initial scale and number of steps.",
     ),
+    "theory/": ("Points of the theory", "Random points over the decades of the figures, in one call."),
 }
 
 
