@@ -123,9 +123,10 @@ def test_best_ridges_of_arrays_are_those_of_the_theory():
 def test_pools_are_solved_drawn_and_judged(tmp_path, monkeypatch):
     monkeypatch.setitem(pool_planes.DIMS, "small", (6, 8))
     monkeypatch.setattr(pool_planes, "DRAWS", 1)
+    monkeypatch.setattr(pool_planes, "PLANES", {"tau": (0.5, 2.0), "rho": (0.1, 0.5)})
     figure = figure_of("pools", Options())
     data = figure.collect(Lab(tmp_path))
-    assert data["tau"]["mean"].sizes == {"dim": 2, "which": 2, "kappa": 5, "second": 6}
+    assert data["tau"]["mean"].sizes == {"dim": 2, "which": 2, "kappa": 5, "second": 2}
     assert np.isfinite(data["rho"]["mean"]).all()
     plt.close(figure.draw(data))
 
