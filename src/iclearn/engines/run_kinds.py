@@ -168,7 +168,7 @@ def _filled(chunk: Chunk, axis: int, records: int) -> Chunk:
         return chunk
     room = next(iter(chunk.weights.values())).shape[axis]
     kept = min(room, 1 << (records - 1).bit_length())  # a power of two, so that programs are few
-    return Chunk(chunk.loss, chunk.test_loss, _first_records(chunk.weights, axis, kept))
+    return eqx.tree_at(lambda c: c.weights, chunk, _first_records(chunk.weights, axis, kept))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))  # one program for all weights

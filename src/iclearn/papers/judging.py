@@ -128,7 +128,7 @@ def judge_above(values: Sequence[float] | np.ndarray, line: float, measured: Any
     """
     array = np.asarray(values, float)
     measured = {"values": array.tolist()} if measured is None else measured
-    if not array.size or not np.isfinite(array).all():
+    if len(array) == 0 or not np.isfinite(array).all():
         return Outcome(measured, "failed", len(array))
     if array.size == 1:
         return Outcome(measured, "inconclusive", 1)
