@@ -25,9 +25,14 @@ def test_doctor_says_no_where_the_number_is_another(capsys, monkeypatch):
 
 def test_a_missing_extra_is_told_with_its_packages_and_is_no_fault(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda package: package != "numba")
-    told, fine = doctor.extra("fast", "compiled code")
+    told = doctor.extra("fast", "compiled code")
     assert told == "not there (compiled code): pip install 'iclearn[fast]' for numba"
-    assert fine
+
+
+def test_every_extra_is_looked_at():
+    from importlib.metadata import metadata
+
+    assert set(doctor.EXTRAS) == set(metadata("iclearn").get_all("Provides-Extra") or [])
 
 
 def test_cite_prints_every_article_once(capsys):

@@ -126,36 +126,16 @@ def test_a_divergence_is_at_the_same_step(by):
     assert_same(compiled, plain, 1e-9)  # what blows up blows up rounding too
 
 
-class Interrupted(Exception):
-    pass
-
-
 @needs_numba
 @pytest.mark.parametrize("rule", ["gd", "adam"])
 @pytest.mark.parametrize(("first", "then"), [(True, True), (True, False), (False, True)])
-def test_a_run_goes_on_from_a_checkpoint_by_either_code(by, monkeypatch, rule, first, then):
-    import importlib
-
-    monkeypatch.setattr(importlib.import_module("iclearn.engines.simulate"), "CHUNK_SECONDS", 0.0)
-    made, kept = recipe(rule=rule, prompts=80), []
-
-    class Keeper:
-        def load(self):
-            return kept[-1] if kept else None
-
-        def due(self) -> bool:
-            return True
-
-        def save(self, arrays):
-            kept.append({name: np.array(values) for name, values in arrays.items()})
-            if len(kept) == 30:
-                raise Interrupted
-
-    with pytest.raises(Interrupted):
-        by(made, first, checkpoint=Keeper())
-    whole = by(made, then)
-    assert 0 < int(kept[-1][f"state_{sum(n.startswith('state_') for n in kept[-1]) - 1}"]) < made.steps
-    resumed = by(made, then, checkpoint=Keeper())
+def test_a_run_goes_on_from_a_checkpoint_by_either_code(by, killed_at_save, rule, first, then):
+    made, keeper = recipe(rule=rule, prompts=80), killed_at_save(30)
+    with pytest.raises(RuntimeError, match="killed"):
+        by(made, first, checkpoint=keeper)
+    whole, last = by(made, then), keeper.kept[-1]
+    assert 0 < int(last[f"state_{sum(n.startswith('state_') for n in last) - 1}"]) < made.steps
+    resumed = by(made, then, checkpoint=keeper)
     if first == then:
         assert resumed.equals(whole), "bit for bit"
     assert_same(resumed, whole)

@@ -59,32 +59,12 @@ def test_records_fall_on_even_steps_and_the_last(together):
     assert record_slots(1 << 30) == 8, "of large models one call holds few"
 
 
-class Interrupted(Exception):
-    pass
-
-
-def test_a_killed_run_goes_on_bit_for_bit(monkeypatch):
-    import importlib
-
-    monkeypatch.setattr(importlib.import_module("iclearn.engines.simulate"), "CHUNK_SECONDS", 0.0)
-    kept: list[dict] = []
-
-    class Keeper:
-        def load(self):
-            return kept[-1] if kept else None
-
-        def due(self) -> bool:
-            return True
-
-        def save(self, arrays):
-            kept.append({name: np.array(values) for name, values in arrays.items()})
-            if len(kept) == 2:
-                raise Interrupted
-
-    with pytest.raises(Interrupted):
-        icl.simulate(recipe(), checkpoint=Keeper())
-    assert 0 < len(kept[-1]["loss"]) < STEPS
-    assert icl.simulate(recipe(), checkpoint=Keeper()).equals(icl.simulate(recipe()))
+def test_a_killed_run_goes_on_bit_for_bit(killed_at_save):
+    keeper = killed_at_save(2)
+    with pytest.raises(RuntimeError, match="killed"):
+        icl.simulate(recipe(), checkpoint=keeper)
+    assert 0 < len(keeper.kept[-1]["loss"]) < STEPS
+    assert icl.simulate(recipe(), checkpoint=keeper).equals(icl.simulate(recipe()))
 
 
 def test_the_first_update_has_rate_0_and_the_rest_follow_the_triangle():

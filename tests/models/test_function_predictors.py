@@ -32,18 +32,14 @@ from iclearn.models.predictors import (
     Ridge,
 )
 from iclearn.models.predictors.penalized_fits import lasso_gap, lasso_solution, robust_solution
+from iclearn.papers.verifying import every_prefix
 
 DIM, TOKENS = 3, 9
 
 
-@eqx.filter_jit
-def answers(model, x, y):
-    return jax.vmap(model.predict_prefixes)(x, y[..., None])[..., 0]
-
-
 def ask(model, x, y) -> np.ndarray:
     """The answers to all prefixes of many sequences."""
-    return np.asarray(answers(model, jnp.asarray(x, float), jnp.asarray(y, float)))
+    return np.asarray(every_prefix(model, jnp.asarray(x, float), jnp.asarray(y, float)))
 
 
 @pytest.fixture(scope="module")

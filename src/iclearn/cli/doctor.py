@@ -20,6 +20,7 @@ EXTRAS = {
     "fast": "small models trained by compiled code",
     "explore": "the explorer with Python behind it",
     "dask": "sweeps over several machines",
+    "boost": "boosted trees among the predictors",
     "llm": "language models with an initial guess",
     "docs": "the documentation as a site",
     "bench": "benchmarks against naive scripts",
@@ -72,7 +73,7 @@ def examine() -> list[Finding]:
         Finding("packages", told, fine=not missing),
         *devices(),
         *room(),
-        *[Finding(f"extra {name}", *extra(name, use)) for name, use in EXTRAS.items()],
+        *[Finding(f"extra {name}", extra(name, use)) for name, use in EXTRAS.items()],
         browser(),
         known_number(),
     ]
@@ -103,15 +104,15 @@ def room() -> list[Finding]:
     files = [entry for entry in Path(folder).iterdir() if entry.is_file()] if folder and Path(folder).is_dir() else []
     size = sum(entry.stat().st_size for entry in files)
     cache = f"{folder}: {len(files)} files, {size / 1e6:.0f} MB" if folder else "off: every process compiles again"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return [
-        Finding("free memory", f"{memory / 1e9:.1f} GB, {len(os.sched_getaffinity(0))} cores"
-                if hasattr(os, "sched_getaffinity") else f"{memory / 1e9:.1f} GB, {os.cpu_count()} cores"),
+        Finding("free memory", f"{memory / 1e9:.1f} GB, {cores} cores"),
         Finding("space for runs", f"{free / 1e9:.1f} GB free here", fine=free > 1e8),
         Finding("compiled programs", cache),
-    ]  # fmt: skip
+    ]
 
 
-def extra(name: str, use: str) -> tuple[str, bool]:
+def extra(name: str, use: str) -> str:
     """Whether what an extra needs is installed. One that is not there is no fault.
 
     Args:
@@ -119,21 +120,21 @@ def extra(name: str, use: str) -> tuple[str, bool]:
         use: what it is for.
 
     Returns:
-        What to say, and that nothing is wrong.
+        What to say.
 
-    >>> extra("nonsense", "nothing")[0]
+    >>> extra("nonsense", "nothing")
     'not of this release'
     """
     try:
         needs = [need for need in requires("iclearn") or [] if re.search(rf"""extra\s*==\s*['"]{name}['"]""", need)]
     except PackageNotFoundError:
-        return "iclearn itself is not installed: pip install .", True
+        return "iclearn itself is not installed: pip install ."
     if not needs:
-        return "not of this release", True
+        return "not of this release"
     missing = sorted(package for package in map(package_of, needs) if not installed(package))
     if not missing:
-        return f"there ({use})", True
-    return f"not there ({use}): pip install 'iclearn[{name}]' for {', '.join(missing)}", True
+        return f"there ({use})"
+    return f"not there ({use}): pip install 'iclearn[{name}]' for {', '.join(missing)}"
 
 
 def package_of(need: str) -> str:

@@ -197,8 +197,11 @@ class AbstractTask(Spec):
         Returns:
             The prompts, with weights that add up to one.
         """
+        return self._fresh_source(seed, key, batch_size, dtype).everything()
+
+    def _fresh_source(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> AbstractSource:
         drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
-        return eqx.tree_at(lambda s: s.key, drawn, key).everything()  # type: ignore[attr-defined]
+        return eqx.tree_at(lambda s: s.key, drawn, key)  # type: ignore[attr-defined]
 
     def at_step(self, step: Array) -> AbstractTask:
         """The task as it is at a step of training, for prompts that grow; its arrays keep their shapes.
@@ -228,9 +231,7 @@ class AbstractTask(Spec):
         Returns:
             The sequences, with weights that add up to one.
         """
-        drawn = self.unchecked(num_prompts=batch_size).source(seed, jnp.dtype(dtype).name)
-        keyed = eqx.tree_at(lambda s: s.key, drawn, key)  # type: ignore[attr-defined]
-        return keyed.whole_sequences(self.context_lengths()[0])
+        return self._fresh_source(seed, key, batch_size, dtype).whole_sequences(self.context_lengths()[0])
 
     @property
     def tests(self) -> tuple[str, ...]:

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from ..core.errors import IclearnError
+from ..core.model import AbstractModel
 from ..core.registry import LAYOUTS
 from ..store.npz import read_npz
 
@@ -303,3 +306,18 @@ def _single(wrong: Mapping[str, Quantity]) -> str:
 
 def _index(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]"
+
+
+@eqx.filter_jit
+def every_prefix(model: AbstractModel, x: jax.Array, y: jax.Array) -> jax.Array:
+    """The answers of a model to every prefix of many sequences with one output.
+
+    Args:
+        model: the model.
+        x: (sequence, token, dim) inputs.
+        y: (sequence, token) labels.
+
+    Returns:
+        (sequence, token) the answers.
+    """
+    return model.predict_sequences(x, y[..., None])[..., 0]

@@ -84,7 +84,7 @@ def test_sizes_are_rounded_and_not_cut_off():
     assert (sizes.context_len, sizes.num_tasks, sizes.num_prompts) == (962, 57, 12_000)
     assert sizes.ratios == pytest.approx((9.62, 0.57, 1.2))
     assert Sizes.near(10, 1, np.inf, 1).num_tasks is None
-    with pytest.raises(IclearnError, match="leave nothing"):
+    with pytest.raises(IclearnError, match="num_tasks"):
         Sizes.near(10, 1, 0.01, 1)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from iclearn.core.errors import MissingClosedForm
 from iclearn.models.predictors import Bayes, LeastSquares, Ridge
+from iclearn.probes import linear_errors
 from iclearn.tasks import FunctionClass, LinearFunctions, Shift, TreeFunctions, garg_shifts
 from iclearn.theory import functions as fn
 
@@ -98,12 +99,15 @@ def test_one_dimension_has_tricomis_function():
 
 
 @pytest.mark.parametrize("model", [LeastSquares(), Ridge(0.5)])
-def test_any_linear_predictor_is_read_off_by_differentiating(model):
+def test_the_error_is_the_one_read_off_the_predictor(model):
     penalty = 0.0 if isinstance(model, LeastSquares) else 0.5
-    prior, query = np.diag([1.0, 2.0, 0.5]), np.diag([3.0, 1.0, 1.0])
-    one = fn.model_error(model, 2, 3, noise=0.3, prior=prior, query=query, draws=7)
-    other = fn.ridge_error(2, 3, penalty=penalty, noise=0.3, prior=prior, query=query, draws=7)
-    assert one.mean == pytest.approx(other.mean, rel=1e-9)
+    law = {"noise": 0.3, "prior": np.diag([1.0, 2.0, 0.5]), "query": np.diag([3.0, 1.0, 1.0])}
+    drawn = np.random.default_rng(3).standard_normal((7, 3, 3))  # the probe reads all tokens but the last
+    read = linear_errors(model, drawn, **law)
+    for pairs in (0, 1, 2):
+        one = fn.ridge_error(pairs, 3, penalty=penalty, inputs=lambda *_, n=pairs: drawn[:, :n], draws=7, **law)
+        assert one.mean == pytest.approx(float(read.mean[pairs]), rel=1e-9)
+        assert one.error == pytest.approx(float(read.stderr[pairs]), rel=1e-7, abs=1e-12)
 
 
 def test_rao_blackwell_agrees_with_samples_and_is_quieter():

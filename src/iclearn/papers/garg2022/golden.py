@@ -35,7 +35,7 @@ from ...models.predictors import (
 )  # fmt: skip
 from ...models.predictors.network_fit import NetworkWeights
 from ...probes.progress_toy import Vectors, descend_toy
-from ..verifying import Quantity, Recomputed
+from ..verifying import Quantity, Recomputed, every_prefix
 
 Arrays = Mapping[str, np.ndarray]
 ATOL = 1e-10  # of predictions; relative for those above 1
@@ -87,21 +87,6 @@ def recompute(arrays: Arrays) -> Recomputed:
     raise IclearnError(f"none of the arrays {', '.join(kinds)} is there, one of which tells what the file is")
 
 
-@eqx.filter_jit
-def answers(model: AbstractModel, x: jax.Array, y: jax.Array) -> jax.Array:
-    """The answers of a model to every prefix of many sequences with one output.
-
-    Args:
-        model: the model.
-        x: (sequence, token, dim) inputs.
-        y: (sequence, token) labels.
-
-    Returns:
-        (sequence, token) the answers.
-    """
-    return jax.vmap(model.predict_prefixes)(x, y[..., None])[..., 0]
-
-
 def predictor_named(name: str) -> AbstractModel | None:
     """The predictor that an array of answers is named after, or None.
 
@@ -146,7 +131,7 @@ def _predictors(arrays: Arrays) -> Recomputed:
         if model is None:
             continue
         x, y = _sequences(arrays, labels)
-        ours = np.asarray(answers(model, jnp.asarray(x), jnp.asarray(y)))
+        ours = np.asarray(every_prefix(model, jnp.asarray(x), jnp.asarray(y)))
         first = 1 if kind.startswith("akyurek") else 0  # that code does not answer without a context
         found.append(_near(name, arrays[name], ours[:, first:], ATOL))
     shown = [name for name in arrays if name.startswith("y_") and "/" not in name and name != "y_sparse"]
@@ -157,7 +142,7 @@ def _trees(arrays: Arrays) -> Recomputed:
     x, y = _sequences(arrays)
     found = [_near("y", y, _tree_labels(x, arrays["coordinate"], arrays["value"]), 0.0)]
     for name, tree in TREES.items():
-        ours = np.asarray(answers(tree, jnp.asarray(x), jnp.asarray(y)))
+        ours = np.asarray(every_prefix(tree, jnp.asarray(x), jnp.asarray(y)))
         low, high, first = (arrays[f"{name}/{part}"] for part in ("lowest", "highest", "first"))
         tie_free = arrays[f"{name}/tie_free"].astype(bool)
         # where splits tie, any answer between the lowest and the highest is one of a greedy tree

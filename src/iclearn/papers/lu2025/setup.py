@@ -14,6 +14,7 @@ from ...core.checks import check_choice, require
 from ...core.rng import stream
 from ...models.label_gram_draws import draw_label_gram
 from ...models.ridge_solutions import GammaSums, solve_gamma
+from ...tasks.pooled_regression import PooledRegression
 from ...theory.diversity import matrix_error, new_moments, pool_moments
 from ..base import PaperOptions
 from ..lab import Lab
@@ -103,11 +104,9 @@ class Sizes:
         Returns:
             The sizes.
         """
-        tasks = None if np.isinf(kappa) else round(kappa * dim)
-        sizes = Sizes(dim, round(alpha * dim), tasks, round(tau * dim**2))
-        least = min(sizes.context_len, sizes.num_prompts, 1 if tasks is None else tasks)
-        require(least >= 1, f"alpha {alpha}, kappa {kappa}, tau {tau} leave nothing at dim {dim}: {sizes}")
-        return sizes
+        task = PooledRegression.at(dim, alpha=alpha, kappa=None if np.isinf(kappa) else kappa, tau=tau)
+        require(task.context_len >= 1, f"alpha {alpha} leaves no pair at dim {dim}")
+        return Sizes(dim, task.context_len, task.num_tasks, task.num_prompts or 0)
 
     @property
     def ratios(self) -> tuple[float, float, float]:

@@ -18,24 +18,9 @@ from ...core.errors import IclearnError
 from ...core.model import AbstractModel
 from ...core.prompt import full_prompt
 from ...models.predictors import DiscreteMMSE, Oracle, Ridge
-from ..verifying import Quantity, Recomputed
+from ..verifying import Quantity, Recomputed, every_prefix
 
 ATOL = {"true": 1e-12, "dmmse_public": 1e-9, "w_last_public": 1e-9, "ridge_own": 1e-10, "ridge_public_f32": 5e-5}
-
-
-@eqx.filter_jit
-def every_prefix(model: AbstractModel, x: jax.Array, y: jax.Array) -> jax.Array:
-    """The answers of a model to every prefix of many sequences with one output.
-
-    Args:
-        model: the model.
-        x: (sequence, token, dim) inputs.
-        y: (sequence, token) labels.
-
-    Returns:
-        (sequence, token) the answers.
-    """
-    return jax.vmap(model.predict_prefixes)(x, y[..., None])[..., 0]
 
 
 @eqx.filter_jit

@@ -9,11 +9,11 @@ from .closed_forms import (
     averaging_error, averaging_error_in_context, bayes_error_one_dimension, least_squares_error, linear_limit,
     renormalized_error,
 )  # fmt: skip
-from .linear_errors import Estimate, conditional_error, model_error, ridge_error
+from .ridge_errors import Estimate, ridge_error
 from .shifted_laws import LinearLaw, least_squares_under, linear_law, opposite_query_moment, zero_error
 
 __all__ = [
     "Estimate", "LinearLaw", "averaging_error", "averaging_error_in_context", "bayes_error_one_dimension",
-    "conditional_error", "least_squares_error", "least_squares_under", "linear_law", "linear_limit", "model_error",
-    "opposite_query_moment", "renormalized_error", "ridge_error", "zero_error",
+    "least_squares_error", "least_squares_under", "linear_law", "linear_limit", "opposite_query_moment",
+    "renormalized_error", "ridge_error", "zero_error",
 ]  # fmt: skip
