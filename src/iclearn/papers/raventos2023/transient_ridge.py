@@ -65,7 +65,7 @@ def draw(data: Data):
             ax.plot(steps, values.sel(pool=size).T, color=colors[size], lw=0.7, alpha=0.4)
             ax.plot(steps, values.sel(pool=size).mean("seed"), color=colors[size], lw=2, label=f"k = {size}")
         ax.set(xlabel="step", yscale="log")
-    axes[0, 0].set(ylabel="Δ(transformer, ridge)", title="new tasks: ridge comes, and goes for few tasks")
+    axes[0, 0].set(ylabel="Δ(transformer, ridge)", title="new tasks: distance to ridge")
     axes[0, 1].set(ylabel="Δ(transformer, dMMSE)", title="tasks of the pool")
     axes[0, 0].legend(fontsize=9, ncol=2)
     finite = [k for k in sizes if np.isfinite(rows.sel(pool=k)).all() and (rows.sel(pool=k) > 0).all()]
