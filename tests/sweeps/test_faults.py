@@ -77,7 +77,9 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
         left_behind, victim = begun.popitem()
         assert victim != sweeping.pid, "chunks are computed by Dask's workers"
         os.kill(victim, signal.SIGKILL)
-        wait_for("another try at a killed worker's chunk", lambda: folder.entry(left_behind), sweeping)
+        # Dask may hand the chunk on before the kernel has buried its owner; then it is "busy" and comes last.
+        retried_or_last = lambda: folder.entry(left_behind) or len(folder.entries()) == 7  # noqa: E731
+        wait_for("another try at a killed worker's chunk", retried_or_last, sweeping)
         sweeping.kill()
     finally:
         sweeping.kill()
@@ -86,7 +88,6 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
     while folder.claims.active() and time.time() < wait:  # Dask's workers end when their parent is gone
         time.sleep(0.1)
     before = folder.entries()
-    assert left_behind in before
     assert 3 <= len(before) < 8, "killed in the middle"
     partial = folder.dataset()["status"]
     assert int((partial >= 0).sum()) >= sum(entry.runs for entry in before.values())
@@ -97,7 +98,7 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
     assert {id: after[id] for id in before} == before, "what was finished was not computed again"
     assert sum(entry.runs for entry in after.values()) == folder.plan.num_runs
     assert f"process {victim} " in folder.failures()[left_behind][0]
-    assert not before[left_behind].owner.startswith(f"process {victim} ")
+    assert not after[left_behind].owner.startswith(f"process {victim} ")
 
     expected, found = (xr.open_zarr(out / "data.zarr", consolidated=False).load() for out in (calm, rough))
     assert (found["status"] >= 0).all(), "every run is there"
