@@ -34,7 +34,6 @@ OF_INPUTS = frozenset(
     {"half_subspace", "skewed", "scale_x", "condition_number", "input_mean", "input_tails", "input_noise"}
 )
 OF_PRIOR = frozenset({"prior_mean", "prior_scale"})
-OF_LABELS = frozenset({"scale_y", "noise", "noise_tails", "noisyLR"})
 OF_QUERIES = frozenset(
     {"random_quadrants", "opposite_quadrants", "orthogonal_train_test", "overlapping_train_test", "orthogonal_line"}
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -14,6 +15,7 @@ import xarray as xr
 from ...core.checks import check_choice
 from ...core.errors import IclearnError
 from ...core.rng import stream
+from ...core.threads import side_by_side
 from ...models.label_gram_draws import draw_label_gram
 from ...models.ridge_solutions import solve_gamma
 from ...theory.diversity import matrix_error, new_moments, pool_moments
@@ -154,7 +156,7 @@ def draws(
         count = repetitions(dim, max(dims), lab.num_seeds)
 
         def compute(dim: int = dim, count: int = count) -> xr.Dataset:
-            rows = np.stack([simulate(dim, seed) for seed in range(count)])
+            rows = np.stack(side_by_side(partial(simulate, dim), range(count)))
             return xr.Dataset({"error": (("seed", *coords), rows)}, {"seed": np.arange(count), **coords})
 
         axes = {axis: [str(value) for value in values] for axis, values in coords.items()}

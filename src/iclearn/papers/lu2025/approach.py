@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from ...core.threads import side_by_side
 from ...theory.diversity import pool_errors
 from ..base import Choice, Counterexample, Data
 from ..judging import Outcome, Word, worst
@@ -85,8 +86,8 @@ def _one_size(grid: Grid, dim: int, count: int) -> xr.Dataset:
             sizes = [Sizes.near(dim, alpha, kappa, tau) for tau in grid.taus]
             counts = [size.num_prompts for size in sizes]
             drawn = replace(sizes[-1], num_prompts=max(2 * dim**2, counts[-1]))  # one shape, so one program, for most
-            for seed in range(count):
-                found[i, j, :, :, 0, seed] = nested_errors(drawn, counts, grid.noise, grid.ridges, seed)
+            one = partial(nested_errors, drawn, counts, grid.noise, grid.ridges)
+            found[i, j, :, :, 0] = np.stack(side_by_side(one, range(count)), axis=2)
     return table(grid, [dim], found, [count])
 
 

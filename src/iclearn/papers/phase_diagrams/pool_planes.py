@@ -16,6 +16,7 @@ from matplotlib.patches import Patch
 from scipy.stats import spearmanr
 
 from ...core.errors import IclearnError
+from ...core.threads import side_by_side
 from ...sweeps.plan import Plan
 from ...theory.diversity import PHASES, pool_errors, pool_phase
 from ..base import Choice, Claim, Data, Figure
@@ -54,11 +55,15 @@ def solved(plane: str, dim: int, draws: int) -> xr.Dataset:
     """Errors of Γ* over draws at every point of a plane: (draw, kappa, second) icl, idg."""
     shape = (draws, len(KAPPAS), len(PLANES[plane]))
     icl, idg = np.empty(shape), np.empty(shape)
-    for seed, i, j in np.ndindex(shape):
+
+    def solve(point: tuple[int, ...]) -> None:
+        seed, i, j = point
         tau, noise = settings(plane, PLANES[plane][j])
         sizes = Sizes.near(dim, ALPHA, KAPPAS[i], tau)
         one = trained_errors(np.ones(dim), np.ones((1, dim)), sizes, seed, noise=noise)
-        icl[seed, i, j], idg[seed, i, j] = one[0][0], one[1]
+        icl[point], idg[point] = one[0][0], one[1]
+
+    side_by_side(solve, np.ndindex(shape))
     axes = ("draw", "kappa", "second")
     coords = {"draw": np.arange(draws), "kappa": list(KAPPAS), "second": list(PLANES[plane])}
     return xr.Dataset({"icl": (axes, icl), "idg": (axes, idg)}, coords)
