@@ -7,6 +7,7 @@ import functools
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from ...theory.functions import averaging_error, least_squares_error
 from ..base import Choice, Claim, Data, Figure
@@ -19,7 +20,7 @@ from .noted_examples import linear_example
 from .noted_numbers import STANDARD
 from .shift_tables import REFERENCES, linear_data
 
-COLORS = {"least squares": "black", "averaging": "C2", "3-NN": "C1"}
+COLORS = {"least squares": "black", "averaging": "C3", "3-NN": "C5"}
 BELOW, AT_DIM, AT_TWICE = 0.06, 0.16, 0.03  # by how much a network may be above least squares
 
 
@@ -28,11 +29,17 @@ def standard(data: Data):
     return data["table"].sel(shift="standard")
 
 
-def network_curve(ax: Axes, positions: np.ndarray, rows: np.ndarray, label: str, color: str = "C0") -> None:
+def network_curve(ax: Axes, positions: np.ndarray, rows: np.ndarray, label: str, color: str = "C1") -> None:
     """The mean over networks, and from the least to the largest as a band."""
     ax.plot(positions, rows.mean(0), "o-", color=color, ms=4, lw=1.6, label=label)
     if len(rows) > 1:
         ax.fill_between(positions, rows.min(0), rows.max(0), color=color, alpha=0.25, lw=0)
+
+
+def plain_ticks(ax: Axes) -> None:
+    """A logarithmic axis of errors with plain numbers."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def draw(data: Data):
@@ -47,11 +54,11 @@ def draw(data: Data):
         if known:
             low, high = ([getattr(r, name) for r in known.values()] for name in ("low", "high"))
             center = np.add(low, high) / 2
-            ax.errorbar(list(known), center, [center - low, np.subtract(high, center)], fmt="none", ecolor="C3", elinewidth=4, alpha=0.6, label="range of the notes")  # fmt: skip
+            ax.errorbar(list(known), center, [center - low, np.subtract(high, center)], fmt="none", ecolor="C2", elinewidth=4, alpha=0.6, label="range of the notes")  # fmt: skip
         ax.axvline(data["dim"], color="0.7", lw=0.8, zorder=0)
         ax.set(xlabel="pairs in the context, $i$", xlim=(-0.3, positions[-1] + 0.3))
     axes[0].set(ylabel="squared error / d", ylim=(0, 2.2), title=f"linear functions, d = {data['dim']}, {data['steps']:,} steps")  # fmt: skip
-    axes[1].set_yscale("log")
+    plain_ticks(axes[1])
     axes[1].set(ylim=(1e-3, 8), title="the same on a logarithmic axis")
     axes[1].text(data["dim"] + 0.1, 1.15e-3, "$i = d$", fontsize=9, color="0.4")
     axes[1].legend(fontsize=9, loc="lower left")

@@ -106,9 +106,11 @@ def _network_answers(models: Any, x: jax.Array, y: jax.Array, query: jax.Array) 
         return all_of(inputs, y[plain + row])[..., place]
 
     plain, points = x.shape[0] - query.shape[0], x.shape[2]
-    own = jax.lax.map(lambda row: all_of(*row), (x[:plain], y[:plain]))
+    own = jax.lax.map(lambda row: all_of(*row), (x[:plain], y[:plain]))  # (row, network, prompt, point)
+    if not query.shape[0]:
+        return jnp.swapaxes(own, 0, 1), jnp.zeros((own.shape[1], 0, *own.shape[2:]), own.dtype)
     row, place = (jnp.asarray(a.ravel()) for a in np.indices((query.shape[0], points)))
-    other = jax.lax.map(asked, (row, place)).reshape(query.shape[0], points, own.shape[1], -1)
+    other = jax.lax.map(asked, (row, place)).reshape(query.shape[0], points, *own.shape[1:3])
     return jnp.swapaxes(own, 0, 1), jnp.transpose(other, (2, 0, 3, 1))
 
 

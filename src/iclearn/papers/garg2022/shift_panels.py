@@ -50,15 +50,16 @@ def draw(data: Data):
         cells = SHIFTED.get(data["known"], {}).get(label)
         if cells is not None:
             values = [(p, v) for p, v in zip(data["places"], cells, strict=True) if v is not None]
-            ax.plot(*zip(*values, strict=True), "x", color="C3", ms=7, mew=2, label="notes, mean of 3 seeds", zorder=5)
+            ax.plot(*zip(*values, strict=True), "x", color="C2", ms=7, mew=2, label="notes, mean of 3 seeds", zorder=5)
         ax.set(title=title_of(label), ylim=(0, 1.35 * trivial))
+        ax.title.set_fontsize(11)
         ax.axvline(dim, color="0.85", lw=0.8, zorder=0)
     for ax in axes[-1]:
         ax.set_xlabel("pairs in the context, $i$")
     for ax in axes[:, 0]:
         ax.set_ylabel("squared error / d")
     handles, labels = axes.ravel()[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=4, bbox_to_anchor=(0.5, 1.0), fontsize=11)
+    figure.legend(handles, labels, loc="outside upper center", ncol=4, fontsize=12)
     return figure
 
 
