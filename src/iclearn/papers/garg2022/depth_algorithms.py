@@ -14,7 +14,7 @@ from ...models.predictors import GradientDescent, LeastSquares, Ridge
 from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, worst
 from ..lab import Lab
-from ..perturbing import a_nan, counter, plus, times
+from ..perturbing import a_nan, counter, times
 from .linear_curves import network_curve, plain_ticks
 from .network_judges import BOUND, SOME, judge_cells, other_size, rounded, unfinished
 from .noted_numbers import DEPTH_ERRORS
@@ -102,7 +102,9 @@ def example() -> Data:
     nearest = {1: "GD 2", 2: "GD 16", 4: "least squares"}
     places = [ALGORITHMS.index(nearest[n]) for n in preset.depths]
     away = np.abs(np.arange(len(ALGORITHMS)) - np.array(places)[:, None])
-    distance = np.broadcast_to((0.02 + 0.01 * away)[:, None, :, None], (len(places), seeds, len(ALGORITHMS), len(positions)))
+    distance = np.broadcast_to(
+        (0.02 + 0.01 * away)[:, None, :, None], (len(places), seeds, len(ALGORITHMS), len(positions))
+    )
     drops = np.zeros_like(errors)
     drops[:-1] = errors[:-1] - errors[1:]
     over = ("layers", "seed", "position")
@@ -135,14 +137,18 @@ def draw(data: Data):
             axes[1].plot(path, mark + "-", color=color, ms=4, lw=1.2, mfc="white" if mark == "s" else color)
             best = int(np.argmin(path)) if np.isfinite(path).all() else 0
             axes[1].plot(best, path[best], "*", color=color, ms=15)
-    axes[0].plot(positions, np.maximum(1 - positions / data["dim"], 0), "--", color="black", lw=1.4, label="least squares")
+    axes[0].plot(
+        positions, np.maximum(1 - positions / data["dim"], 0), "--", color="black", lw=1.4, label="least squares"
+    )
     axes[0].set(xlabel="pairs in the context, $i$", ylabel="squared error / d", title="error by depth", ylim=(0, 1.1))
     axes[0].legend(fontsize=9)
     axes[1].set_xticks(range(len(ALGORITHMS)), ALGORITHMS, rotation=60, ha="right", fontsize=9)
     for mark, place, fill in (("o", "d", "0.4"), ("s", "2d", "white")):
         axes[1].plot([], [], mark + "-", color="0.4", mfc=fill, label=f"$i$ = {place}")
     axes[1].plot([], [], "*", color="0.4", ms=12, ls="none", label="nearest")
-    plain_ticks(axes[1])
+    axes[1].set_yscale("log")
+    low, high = axes[1].get_ylim()
+    plain_ticks(axes[1].yaxis, fine=high / low < 60)
     axes[1].set(ylabel="squared distance of predictions / d", title="which algorithm is nearest")
     axes[1].legend(fontsize=9, loc="lower left")
     return figure

@@ -7,14 +7,26 @@ import functools
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ...theory.functions import averaging_error, least_squares_error
 from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_each
 from ..perturbing import a_nan, counter, plus, times
 from .network_judges import (
-    BOUND, ERRORS, RANGE_RULE, SOME, at_places, judge_cells, judge_ranges, last, middle, other_size, rounded, unfinished,
+    BOUND,
+    ERRORS,
+    RANGE_RULE,
+    SOME,
+    at_places,
+    judge_cells,
+    judge_ranges,
+    last,
+    middle,
+    other_size,
+    rounded,
+    unfinished,
 )  # fmt: skip
 from .noted_examples import linear_example
 from .noted_numbers import STANDARD
@@ -36,10 +48,11 @@ def network_curve(ax: Axes, positions: np.ndarray, rows: np.ndarray, label: str,
         ax.fill_between(positions, rows.min(0), rows.max(0), color=color, alpha=0.25, lw=0)
 
 
-def plain_ticks(ax: Axes) -> None:
-    """A logarithmic axis of errors with plain numbers."""
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+def plain_ticks(axis: Axis, *, fine: bool = False) -> None:
+    """Plain numbers on a logarithmic axis, those of 1, 2 and 5 where it is short."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if fine else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def draw(data: Data):
@@ -49,7 +62,9 @@ def draw(data: Data):
     for ax, floor in zip(axes, (0.0, 1e-3), strict=True):
         network_curve(ax, positions, table["error"].values, f"transformer ({count} seed{'s' * (count > 1)})")
         for name, color in COLORS.items():
-            ax.plot(positions, np.maximum(table["base"].sel(reference=name), floor), "--", color=color, lw=1.4, label=name)
+            ax.plot(
+                positions, np.maximum(table["base"].sel(reference=name), floor), "--", color=color, lw=1.4, label=name
+            )
         known = STANDARD.get(data["known"], {})
         if known:
             low, high = ([getattr(r, name) for r in known.values()] for name in ("low", "high"))
@@ -58,9 +73,10 @@ def draw(data: Data):
         ax.axvline(data["dim"], color="0.7", lw=0.8, zorder=0)
         ax.set(xlabel="pairs in the context, $i$", xlim=(-0.3, positions[-1] + 0.3))
     axes[0].set(ylabel="squared error / d", ylim=(0, 2.2), title=f"linear functions, d = {data['dim']}, {data['steps']:,} steps")  # fmt: skip
-    plain_ticks(axes[1])
+    axes[1].set_yscale("log")
+    plain_ticks(axes[1].yaxis)
     axes[1].set(ylim=(1e-3, 8), title="the same on a logarithmic axis")
-    axes[1].text(data["dim"] + 0.1, 1.15e-3, "$i = d$", fontsize=9, color="0.4")
+    axes[1].text(data["dim"] + 0.1, 5, "$i = d$", fontsize=9, color="0.4")
     axes[1].legend(fontsize=9, loc="lower left")
     return figure
 

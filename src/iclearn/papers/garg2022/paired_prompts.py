@@ -94,6 +94,15 @@ def drawn_rows(rows: Sequence[Row], prompts: int) -> PromptRows:
     return PromptRows(x, y, query[sum(not row.separate for row in rows) :], target)
 
 
+def stacked_models(models: Sequence[AbstractModel]) -> Any:
+    """Models of one form as one with an axis of models in front of every weight; nothing is compiled for it."""
+
+    def together(*leaves: Any) -> Any:
+        return jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])) if eqx.is_array(leaves[0]) else leaves[0]
+
+    return jax.tree.map(together, *models)
+
+
 @eqx.filter_jit
 def _network_answers(models: Any, x: jax.Array, y: jax.Array, query: jax.Array) -> tuple[jax.Array, jax.Array]:
     def all_of(inputs: jax.Array, labels: jax.Array) -> jax.Array:
@@ -124,9 +133,8 @@ def network_answers(models: Sequence[AbstractModel], rows: PromptRows) -> np.nda
     Returns:
         (network, row, prompt, point) the answers.
     """
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *models)
-    x, y, query = (jnp.asarray(a, jnp.float32) for a in (rows.x, rows.y, rows.query))
-    own, other = _network_answers(stacked, x, y, query)
+    x, y, query = (jnp.asarray(a.astype(np.float32)) for a in (rows.x, rows.y, rows.query))
+    own, other = _network_answers(stacked_models(models), x, y, query)
     return np.concatenate([np.asarray(own, float), np.asarray(other, float)], 1)
 
 
@@ -177,8 +185,7 @@ def row_answers(models: Sequence[AbstractModel], rows: PromptRows) -> np.ndarray
         (row, prompt, point) the answers.
     """
     with on_host():
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *models)
-        return np.asarray(_own_answers(stacked, jnp.asarray(rows.x), jnp.asarray(rows.y)))
+        return np.asarray(_own_answers(stacked_models(models), jnp.asarray(rows.x), jnp.asarray(rows.y)))
 
 
 class Spread(NamedTuple):

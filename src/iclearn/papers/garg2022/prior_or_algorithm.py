@@ -47,11 +47,20 @@ def draw(data: Data):
     own = table.sel(law=TRAINING_LAW)
     ax = axes[0]
     network_curve(ax, positions, own["noisy_error"].values, "transformer, trained with σ = .5")
-    ax.plot(positions, own["bayes_error"].sel(bayes="training"), "--", color="black", lw=1.4, label="Bayes: ridge, λ = σ²")
+    ax.plot(
+        positions, own["bayes_error"].sel(bayes="training"), "--", color="black", lw=1.4, label="Bayes: ridge, λ = σ²"
+    )
     if data["known"] == "SMALL":
         known = {place: (r.low, r.high) for place, r in NOISY.items()}
-        ax.vlines(list(known), *zip(*known.values(), strict=True), color="C2", lw=4, alpha=0.6, label="range of the notes")  # type: ignore[arg-type]
-    ax.set(xlabel="pairs in the context, $i$", ylabel="excess error / d", title="on the law of its training", ylim=(0, None))
+        ax.vlines(
+            list(known), *zip(*known.values(), strict=True), color="C2", lw=4, alpha=0.6, label="range of the notes"
+        )  # type: ignore[arg-type]
+    ax.set(
+        xlabel="pairs in the context, $i$",
+        ylabel="excess error / d",
+        title="on the law of its training",
+        ylim=(0, None),
+    )
     ax.legend(fontsize=9)
     ax = axes[1]
     shades = plt.get_cmap("viridis")(np.linspace(0.15, 0.8, 3))
@@ -66,12 +75,12 @@ def draw(data: Data):
         ax.plot([], [], "-", lw=4, color=color, label=f"$i$ = {place}")
     low, high = float(values.min()) / 1.5, float(values.max()) * 1.5
     ax.plot([low, high], [low, high], color="0.6", lw=1)
-    ax.set_xscale("log")
-    plain_ticks(ax)
-    ax.xaxis.set_major_formatter(ax.yaxis.get_major_formatter())
+    ax.set(xscale="log", yscale="log")
+    for axis in (ax.xaxis, ax.yaxis):
+        plain_ticks(axis, fine=high / low < 60)
     ax.set(xlabel="distance to Bayes of the SHIFTED law", ylabel="distance to Bayes of the TRAINING law")
     ax.set(xlim=(low, high), ylim=(low, high), title="under another prior: below the line it follows its training")
-    ax.legend(fontsize=8, loc="lower right", ncol=2)
+    ax.legend(fontsize=9, loc="upper left", ncol=2)
     return figure
 
 

@@ -179,9 +179,7 @@ def task_of(training: Training, noise: float = 0.0, functions: AbstractFunctions
     )  # fmt: skip
 
 
-def recipe_of(
-    training: Training, seed: int, noise: float = 0.0, functions: AbstractFunctions | None = None
-) -> Recipe:
+def recipe_of(training: Training, seed: int, noise: float = 0.0, functions: AbstractFunctions | None = None) -> Recipe:
     """One training: Adam on fresh prompts, the mean squared error over prompts and positions."""
     rate = {} if training.warmup is None else {"cosine": training.steps, "warmup": training.warmup}
     return Recipe(

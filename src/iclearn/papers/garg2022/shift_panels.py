@@ -9,13 +9,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ...core.errors import MissingClosedForm
-from ...tasks.prompt_shifts import Shift, garg_shifts
+from ...tasks.prompt_shifts import garg_shifts
 from ...theory.functions import least_squares_under, zero_error
 from ..base import Choice, Claim, Data, Figure
 from ..judging import Outcome, judge_each, judge_true
 from ..perturbing import a_nan, counter, plus, times
 from .linear_curves import network_curve
-from .network_judges import BOUND, ERRORS, SOME, at_places, judge_cells, last, other_size, rounded, unfinished
+from .network_judges import BOUND, ERRORS, SOME, at_places, judge_cells, other_size, rounded, unfinished
 from .noted_examples import linear_example
 from .noted_numbers import SHIFTED
 from .shift_tables import OWN_SHIFTS, linear_data
@@ -44,7 +44,10 @@ def draw(data: Data):
         there = positions < dim if label == "orthogonal_train_test" else positions >= 0
         there &= (positions > 0) | (label != "overlapping_train_test")
         found, trivial = table.sel(shift=label), zero_error(shift, dim)
-        ax.plot(positions[there], found["base"].sel(reference="least squares").values[there], "--", color="black", lw=1.3, label="least squares")  # fmt: skip
+        least = found["base"].sel(reference="least squares").values
+        if shift.name in ("noise", "noisyLR"):  # no mean there
+            least = np.where(np.abs(positions - dim) <= 1, np.nan, least)
+        ax.plot(positions[there], least[there], "--", color="black", lw=1.3, label="least squares")  # fmt: skip
         network_curve(ax, positions[there], found["error"].values[:, there], "transformer")
         ax.axhline(trivial, color="0.6", lw=1, ls=":", label="answering 0")
         cells = SHIFTED.get(data["known"], {}).get(label)
@@ -72,7 +75,9 @@ def cells_at(data: Data, label: str, places: Sequence[int], variable: str = "err
 def orthogonal(data: Data) -> Outcome:
     if early := unfinished(data):
         return early
-    part = data["table"].sel(shift="orthogonal_train_test", reference="least squares", position=slice(1, data["dim"] - 1))
+    part = data["table"].sel(
+        shift="orthogonal_train_test", reference="least squares", position=slice(1, data["dim"] - 1)
+    )
     gap, error = part["gap"].values, part["gap_spread"].values
     cells = {"above": (gap, error, -0.05), "below": (-gap, error, -0.05)}
     return judge_cells(cells, len(gap), {"largest distance": rounded(np.abs(gap).max(1))})
@@ -145,7 +150,7 @@ def noted_table(data: Data) -> Outcome:
 
 def formulas(data: Data) -> Outcome:
     """Least squares under every shift whose error has a closed form and a mean."""
-    passed, largest = [], {}
+    passed, largest, noisy = [], {}, False
     for label, shift in SHIFTS.items():
         if shift.name in ("noise", "noisyLR"):  # no mean near d
             continue
@@ -159,10 +164,12 @@ def formulas(data: Data) -> Outcome:
         values, error = part["base"].values[where], np.maximum(part["base_spread"].values[where], 1e-9)
         if not np.isfinite(values).all():
             return Outcome(f"NaN at {label}", "failed")
+        noisy |= bool((error > 0.1 * zero_error(shift, data["dim"])).any())
         away = np.abs(values - expected[where]) / error
         largest[label] = round(float(away.max()), 2)
         passed += (away <= ERRORS).tolist()
-    return judge_each(passed, {"most, in standard errors": largest})
+    told = {"most, in standard errors": largest}
+    return Outcome(told, "inconclusive") if noisy else judge_each(passed, told)
 
 
 def moved(title: str, label: str, change, **where):
@@ -213,9 +220,9 @@ FIGURE = Figure(
             counterexamples=(counter("all errors twice as large", "table/error", times(2.0)), counter("all as without a shift", "table/error", lambda a: a * 0 + 0.1), counter("half as large at 2d and d", "table/error", times(0.4), position=[8, 16]), a_nan("table/error", shift="skewed", position=8, seed=0)),
         ),
         Claim(
-            "formulas", "Least squares has under every shift the error of its formula.", "s²(1 − i/d)₊ for scaled inputs and labels, (1 − i/⌊d/2⌋)₊ in the subspace, 1 orthogonal, 0 overlapping, (1 − i/d)₊ for quadrants, (1 + m²)(1 − i/d)₊ for a prior mean m", f"{ERRORS:g} standard errors over prompts", formulas, source="theory",
+            "formulas", "Least squares has under every shift the error of its formula.", "s²(1 − i/d)₊ for scaled inputs and labels, (1 − i/⌊d/2⌋)₊ in the subspace, 1 orthogonal, 0 overlapping, (1 − i/d)₊ for quadrants, (1 + m²)(1 − i/d)₊ for a prior mean m", f"{ERRORS:g} standard errors over prompts, which are at most a tenth of the error of answering 0", formulas, source="theory",
             reason="closed forms; noise is left out, where the mean does not exist near d",
-            counterexamples=(counter("s instead of s²", "table/base", times(0.5), shift="scale_x=2", reference="least squares"), counter("no subspace", "table/base", plus(0.3), shift="half_subspace", reference="least squares"), a_nan("table/base", shift="scale_y=3", position=2)),
+            counterexamples=(counter("s instead of s²", "table/base", times(0.5), shift="scale_x=2", reference="least squares"), counter("no subspace", "table/base", plus(0.3), shift="half_subspace", reference="least squares"), counter("too few prompts to tell", "table/base_spread", times(500.0)), a_nan("table/base", shift="scale_y=3", position=2)),
         ),
     ),
     choices=(
@@ -224,6 +231,6 @@ FIGURE = Figure(
     ),
     setup="""the networks of fig_linear (trained without noise), 1280 prompts of every shift, all from the same draws, the same for every network and for least squares
 half_subspace, skewed and condition_number: one random rotation for the whole set; noisyLR: noise of variance 1, labels scaled to variance d, 64 prompts together
-errors against labels as shown; 2 programs for all networks and shifts, one for the algorithms""",
+errors against labels as shown; with noise the error of least squares has no mean from d − 1 to d + 1 pairs and is left out there; 2 programs for all networks and shifts, one for the algorithms""",
     cost="a minute on 2 cores after fig_linear",
 )  # fmt: skip
