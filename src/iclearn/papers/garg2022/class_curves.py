@@ -23,7 +23,7 @@ NEAR_LASSO, NEAR_NETWORK, BELOW_GP = 0.1, 1.25, 0.95
 STYLES = ("--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 COLORS = {
     "least squares": "black", "3-NN": "C5", "network GD": "C2", "arc-cosine GP": "C3", "greedy tree": "C2",
-    "greedy tree on signs": "C3", **dict(zip(LASSOS, ("C7", "C4", "C3", "C2"), strict=True)),
+    "greedy tree on signs": "C3", **dict(zip(LASSOS, ("C6", "C4", "C3", "C2"), strict=True)),
 }  # fmt: skip
 
 
