@@ -121,7 +121,10 @@ def test_ranges_have_room_and_an_end():
 
 
 def test_a_preset_that_cannot_show_a_claim_says_unfinished():
-    exact = {"least_squares_formula", "averaging_formula", "not_below_bayes", "formulas", "bayes_table", "errors_split", "algorithms", "exact_lasso"}  # fmt: skip
+    exact = {
+        "least_squares_formula", "averaging_formula", "not_below_bayes", "formulas", "bayes_table", "errors_split",
+        "algorithms", "exact_lasso",
+    }  # fmt: skip
     for figure in PAPER.figures:
         data = {**figure.example(), "judged": False}
         words = {claim.id: claim.judged(data).verdict for claim in figure.claims}

@@ -181,10 +181,10 @@ def task_of(training: Training, noise: float = 0.0, functions: AbstractFunctions
 
 def recipe_of(training: Training, seed: int, noise: float = 0.0, functions: AbstractFunctions | None = None) -> Recipe:
     """One training: Adam on fresh prompts, the mean squared error over prompts and positions."""
-    rate = {} if training.warmup is None else {"cosine": training.steps, "warmup": training.warmup}
+    cosine = None if training.warmup is None else training.steps
     return Recipe(
         task=task_of(training, noise, functions),
         model=CausalTransformer(training.layers, training.width, training.heads, entries="shared"),
-        init=Init(0.02), optimizer=Optimizer("adam", training.peak, batch_size=training.batch, **rate),
-        steps=training.steps, seed=seed, engine="samples", dtype="float32", record=Record(3, 2),
+        init=Init(0.02), optimizer=Optimizer("adam", training.peak, batch_size=training.batch, cosine=cosine, warmup=training.warmup or 0),
+        steps=training.steps, seed=seed, engine="samples", dtype="float32", record=Record(6, 50),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,9 +91,9 @@ def last_model(trace: Trace) -> Any | None:
 def answers_or_nan(models: list[Any | None], rows: PromptRows) -> np.ndarray:
     """(network, row, prompt, point) answers; NaN for a network that diverged."""
     found = np.full((len(models), *rows.target.shape), np.nan)
-    there = [i for i, model in enumerate(models) if model is not None]
+    there = {i: model for i, model in enumerate(models) if model is not None}
     if there:
-        found[there] = network_answers([models[i] for i in there], rows)
+        found[list(there)] = network_answers(list(there.values()), rows)
     return found
 
 
@@ -109,13 +110,38 @@ def bayes_answers(preset: Preset, plan: Plan, rows: PromptRows) -> dict[str, np.
     }
 
 
-def evaluate(preset: Preset, models: list[Any | None], seeds: int) -> xr.Dataset:
+class Answered(NamedTuple):
+    """The prompts of a preset and what algorithms answer: all that needs no network.
+
+    Args:
+        plan: the evaluations.
+        rows: their prompts.
+        algorithms: (reference, row, prompt, point) answers of `REFERENCES`.
+        bayes: name → (row, prompt, point) answers to the noisy rows; none where no network is trained with noise.
+    """
+
+    plan: Plan
+    rows: PromptRows
+    algorithms: np.ndarray
+    bayes: dict[str, np.ndarray]
+
+
+def answered(preset: Preset) -> Answered:
+    """Draw the prompts of a preset and ask the algorithms, on the host."""
+    plan = plan_of(preset)
+    rows = drawn_rows(plan.rows, preset.prompts)
+    algorithms = algorithm_answers((LeastSquares(), Averaging(), NearestNeighbors(3)), rows)
+    return Answered(plan, rows, algorithms, bayes_answers(preset, plan, rows) if preset.noisy else {})
+
+
+def evaluate(preset: Preset, models: list[Any | None], seeds: int, given: Answered | None = None) -> xr.Dataset:
     """Networks and algorithms on the same prompts.
 
     Args:
         preset: the sizes.
         models: the networks in the order of `recipes_of`; None for one that diverged.
         seeds: how many.
+        given: what `answered` gave for this preset (None: it is asked).
 
     Returns:
         ``error`` and ``spread`` (seed, shift, position): squared error over d of networks trained without noise and its
@@ -127,10 +153,9 @@ def evaluate(preset: Preset, models: list[Any | None], seeds: int) -> xr.Dataset
         ``bayes_error``, ``bayes_spread`` (law, bayes, position); ``split``, ``split_spread`` (seed, position): error
         less Bayes error less distance, on the training law.
     """
-    plan = plan_of(preset)
-    rows = drawn_rows(plan.rows, preset.prompts)
+    known = answered(preset) if given is None else given
+    plan, rows = known.plan, known.rows
     networks = answers_or_nan(models, rows)
-    algorithms = algorithm_answers((LeastSquares(), Averaging(), NearestNeighbors(3)), rows)
     dim = preset.linear.dim
 
     def together(values: np.ndarray, label: str, noisy: bool) -> np.ndarray:
@@ -140,7 +165,7 @@ def evaluate(preset: Preset, models: list[Any | None], seeds: int) -> xr.Dataset
 
     shifts = plan.names(False)
     errors = (networks[:seeds] - rows.target) ** 2 / dim
-    others = (algorithms - rows.target) ** 2 / dim
+    others = (known.algorithms - rows.target) ** 2 / dim
     own, gaps, bases = [], [], []
     for label in shifts:
         mine, theirs = together(errors, label, False), together(others, label, False)
@@ -159,16 +184,16 @@ def evaluate(preset: Preset, models: list[Any | None], seeds: int) -> xr.Dataset
         "seed": np.arange(seeds), "shift": shifts, "reference": list(REFERENCES), "position": np.arange(preset.linear.points),
     }  # fmt: skip
     if preset.noisy:
-        variables |= _of_noisy(preset, plan, rows, networks[seeds:])
+        variables |= _of_noisy(preset, known, networks[seeds:])
         labels |= {"law": plan.names(True), "bayes": list(BAYES)}
     return xr.Dataset(variables, labels)
 
 
-def _of_noisy(preset: Preset, plan: Plan, rows: PromptRows, networks: np.ndarray) -> dict[str, Any]:
+def _of_noisy(preset: Preset, given: Answered, networks: np.ndarray) -> dict[str, Any]:
     """What `evaluate` says of networks trained with noise."""
-    where, dim = [i for i, kind in enumerate(plan.noisy) if kind], preset.linear.dim
-    bayes = bayes_answers(preset, plan, rows)
-    answers, target = networks[:, where], rows.target[where]
+    plan, bayes, dim = given.plan, given.bayes, preset.linear.dim
+    where = [i for i, kind in enumerate(plan.noisy) if kind]
+    answers, target = networks[:, where], given.rows.target[where]
     error = (answers - target) ** 2 / dim
     own = np.stack([(bayes[name] - target) ** 2 / dim for name in BAYES])
     apart = np.stack([(answers - bayes[name]) ** 2 / dim for name in BAYES])  # (bayes, seed, row, prompt, point)
@@ -180,7 +205,7 @@ def _of_noisy(preset: Preset, plan: Plan, rows: PromptRows, networks: np.ndarray
             found.append(spread(chosen.reshape(*chosen.shape[:-3], -1, chosen.shape[-1])))
         return np.stack([one.mean for one in found], -2), np.stack([one.error for one in found], -2)
 
-    known, known_spread = by_law(own)
+    base, base_spread = by_law(own)
     lead, lead_spread = by_law(apart[1] - apart[0])
     noisy, noisy_spread = by_law(error)
     split, split_spread = by_law(error - own[0] - apart[0])
@@ -189,7 +214,7 @@ def _of_noisy(preset: Preset, plan: Plan, rows: PromptRows, networks: np.ndarray
         "noisy_error": (over, noisy), "noisy_spread": (over, noisy_spread),
         "lead": (over, lead), "lead_spread": (over, lead_spread),
         "distance": (("bayes", *over), by_law(apart)[0]),
-        "bayes_error": (("bayes", "law", "position"), known), "bayes_spread": (("bayes", "law", "position"), known_spread),
+        "bayes_error": (("bayes", "law", "position"), base), "bayes_spread": (("bayes", "law", "position"), base_spread),
         "split": (("seed", "position"), split[:, 0]), "split_spread": (("seed", "position"), split_spread[:, 0]),
     }  # fmt: skip
 
@@ -211,12 +236,17 @@ def linear_data(lab: Lab) -> Data:
     preset = options_of(lab).sizes
     recipes = recipes_of(preset, lab.num_seeds)
     told = {"recipes": [r.hash for r in recipes], "prompts": preset.prompts, "standard": preset.standard, "version": 1}
-    traces: list[Trace] = [] if lab.offline else lab.run(recipes)
+    to_train = not lab.offline and any(not lab.store.path(recipe).is_dir() for recipe in recipes)
+    with ThreadPoolExecutor(1) as beside:
+        early = beside.submit(answered, preset) if to_train else None  # on the host, while a GPU trains
+        traces = [] if lab.offline else lab.run(recipes)
 
     def compute() -> xr.Dataset:
-        return evaluate(preset, [last_model(trace) for trace in traces], lab.num_seeds)
+        models = [last_model(trace) for trace in traces]
+        return evaluate(preset, models, lab.num_seeds, None if early is None else early.result())
 
+    table = lab.dataset("linear-functions", told, compute)
     return {
-        "table": lab.dataset("linear-functions", told, compute), "dim": preset.linear.dim,
+        "table": table, "dim": preset.linear.dim,
         "places": preset.linear.places, "known": preset.known, "judged": preset.judged, "steps": preset.linear.steps,
     }  # fmt: skip
