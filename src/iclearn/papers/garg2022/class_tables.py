@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from ...core.jax_settings import small_work
 from ...core.model import AbstractModel
 from ...models.predictors import ArcCosine, GreedyTree, Lasso, LeastSquares, NearestNeighbors, NetworkDescent
 from ...tasks.function_class import FunctionClass
@@ -19,7 +20,7 @@ from ...tasks.function_points import Points
 from ..base import Data
 from ..lab import Lab
 from .noted_numbers import BASELINE_ERRORS, BASELINES
-from .paired_prompts import PromptRows, Row, drawn_rows, on_host, spread
+from .paired_prompts import PromptRows, Row, drawn_rows, spread
 from .setup import ORIGINAL_CLASSES, PRESETS, SMALL_CLASSES, ClassTraining, recipe_of, task_of
 from .shift_tables import answers_or_nan, last_model, options_of
 
@@ -77,7 +78,7 @@ def algorithm_errors(law: Law, rows: PromptRows, positions: tuple[int, ...], sca
     """
     x, y = (a.reshape(-1, *a.shape[2:]) for a in (rows.x, rows.y))
     target = rows.target.reshape(-1, rows.target.shape[-1])[:, list(positions)]
-    with on_host():
+    with small_work():
         given = (jnp.asarray(x), jnp.asarray(y), jnp.asarray(positions))
         return {name: (np.asarray(_asked(model, *given)) - target) ** 2 / scale for name, model in law.models.items()}
 

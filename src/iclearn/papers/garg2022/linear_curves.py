@@ -69,7 +69,7 @@ def draw(data: Data):
         if known:
             low, high = ([getattr(r, name) for r in known.values()] for name in ("low", "high"))
             center = np.add(low, high) / 2
-            ax.errorbar(list(known), center, [center - low, np.subtract(high, center)], fmt="none", ecolor="C2", elinewidth=4, alpha=0.6, label="range of the notes")  # fmt: skip
+            ax.errorbar(list(known), center, [center - low, np.subtract(high, center)], fmt="_", ms=9, mew=2, color="C2", elinewidth=4, alpha=0.7, label="range of the notes", zorder=1)  # fmt: skip
         ax.axvline(data["dim"], color="0.7", lw=0.8, zorder=0)
         ax.set(xlabel="pairs in the context, $i$", xlim=(-0.3, positions[-1] + 0.3))
     axes[0].set(ylabel="squared error / d", ylim=(0, 2.2), title=f"linear functions, d = {data['dim']}, {data['steps']:,} steps")  # fmt: skip

@@ -1,4 +1,7 @@
-"""Prompts of many shifts from the same draws, and what networks and algorithms answer to them: few and large programs."""
+"""Prompts of many shifts from the same draws, and what networks and algorithms answer to them: few and large programs.
+
+Prompts are drawn and algorithms asked on the CPU: their programs are long to compile and short to run.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.jax_settings import small_work
 from ...core.model import AbstractModel
 from ...tasks.function_class import TEST, FunctionClass
 from ...tasks.function_points import Points
@@ -60,11 +64,6 @@ class PromptRows(NamedTuple):
         return len(self.x) - len(self.query)
 
 
-def on_host() -> Any:
-    """Where prompts are drawn and algorithms computed: many small programs, which a GPU compiles slowly."""
-    return jax.default_device(jax.devices("cpu")[0])
-
-
 def drawn_rows(rows: Sequence[Row], prompts: int) -> PromptRows:
     """All prompts, by one program: what shifts have in common is drawn once.
 
@@ -88,7 +87,7 @@ def drawn_rows(rows: Sequence[Row], prompts: int) -> PromptRows:
 
     if [row.separate for row in rows] != sorted(row.separate for row in rows):
         raise ValueError("rows with separate queries come last")
-    with on_host():
+    with small_work():
         parts = jax.device_get(draw(jnp.asarray(EVALUATION_SEED)))
     x, y, query, target = (np.stack(part) for part in zip(*parts, strict=True))
     return PromptRows(x, y, query[sum(not row.separate for row in rows) :], target)
@@ -161,7 +160,7 @@ def algorithm_answers(models: Sequence[AbstractModel], rows: PromptRows) -> np.n
     Returns:
         (algorithm, row, prompt, point) the answers.
     """
-    with on_host():
+    with small_work():
         return np.asarray(_algorithm_answers(tuple(models), *(jnp.asarray(a) for a in rows[:3])))
 
 
@@ -184,7 +183,7 @@ def row_answers(models: Sequence[AbstractModel], rows: PromptRows) -> np.ndarray
     Returns:
         (row, prompt, point) the answers.
     """
-    with on_host():
+    with small_work():
         return np.asarray(_own_answers(stacked_models(models), jnp.asarray(rows.x), jnp.asarray(rows.y)))
 
 
