@@ -76,6 +76,20 @@ def test_the_first_update_has_rate_0_and_the_rest_follow_the_triangle():
     np.testing.assert_allclose(moved, 0.5 * np.array([0, 1 / 3, 2 / 3, 1, 2 / 3, 1 / 3, 0, 0]), atol=1e-15)
 
 
+def test_a_cosine_follows_its_warm_up_and_ends_at_0():
+    rule = Hyper.of(icl.Optimizer("sgd", lr=0.5, batch_size=4, cosine=6, warmup=2), "float64").transformation()
+    gradient, state, moved = jnp.ones(1), rule.init(jnp.zeros(1)), []
+    for _ in range(8):
+        update, state = rule.update(gradient, state)
+        moved.append(-float(update[0]))
+    falling = 0.5 * (1 + np.cos(np.pi * np.arange(5) / 4))
+    np.testing.assert_allclose(moved, 0.5 * np.array([0, 0.5, *falling, 0]), atol=1e-7)
+    with pytest.raises(icl.IclearnError, match="longer cosine"):
+        icl.Optimizer("adam", cosine=5, warmup=5)
+    before = icl.Optimizer("adam", lr=0.5)
+    assert "cosine" not in before.to_json()  # hashes of earlier recipes stay
+
+
 def test_decay_is_for_the_named_weights_alone():
     decay = icl.Optimizer("adamw", lr=0.1, weight_decay=0.5, batch_size=4, decayed=icl.CausalTransformer.matrices)
     spec = icl.CausalTransformer(layers=1, width=2)

@@ -20,8 +20,8 @@ class ReproduceArgs:
     """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
 
     Papers: zhang2025, xie2025, li2024, xie2025-llm, oswald2023, ahn2023, fu2024, vladymyrov2024, looped, depth-rates
-    (our own), raventos2023, lu2025, letey2026, linear-transience (our own), and those of installed packages. `iclearn
-    reproduce PAPER --help` lists the options that one paper alone takes.
+    (our own), raventos2023, lu2025, letey2026, linear-transience (our own), garg2022, and those of installed packages.
+    `iclearn reproduce PAPER --help` lists the options that one paper alone takes.
     """
 
     paper: Annotated[str, tyro.conf.Positional]

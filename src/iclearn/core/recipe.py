@@ -39,13 +39,17 @@ class Optimizer(Spec, kind="optimizer"):
         triangle: steps over which the learning rate goes from 0 to `lr`, during their first half, and back to 0. Update
             0, 1, … has the rate of its number: the first one has rate 0. Beyond these steps it stays 0.
         decayed: names of the weights that the weight decay of ``adamw`` is for (none named: all of them).
+        cosine: steps over which the learning rate goes from `lr` to 0 along half a cosine, those of the warm-up
+            included. Beyond these steps it stays 0.
+        warmup: the first of them, over which it goes from 0 to `lr`: the first update has rate 0.
 
     >>> Optimizer("adam", lr=0.01, batch_size=64)
     Optimizer(rule='adam', lr=0.01, batch_size=64)
     """
 
     later_fields: ClassVar[tuple[str, ...]] = (
-        "betas", "eps", "clip", "clip_each", "halve_every", "frozen", "triangle", "decayed",
+        "betas", "eps", "clip", "clip_each", "halve_every", "frozen", "triangle", "decayed", "cosine",
+        "warmup",
     )  # fmt: skip
 
     rule: Rule = "gd"
@@ -61,6 +65,8 @@ class Optimizer(Spec, kind="optimizer"):
     frozen: tuple[str, ...] = ()
     triangle: int | None = None
     decayed: tuple[str, ...] = ()
+    cosine: int | None = None
+    warmup: int = 0
 
     @property
     def plain(self) -> bool:
@@ -93,6 +99,11 @@ class Optimizer(Spec, kind="optimizer"):
             check_int("halve_every", self.halve_every, 1)
         if self.triangle is not None:
             check_int("triangle", self.triangle, 2)
+        if self.cosine is not None:
+            check_int("cosine", self.cosine, 1)
+        check_int("warmup", self.warmup, 0)
+        inside = self.warmup < (self.cosine or 0) or self.warmup == 0
+        require(inside, f"a warm-up of {self.warmup} steps belongs to a longer cosine, not to {self.cosine} steps")
         decays = not self.decayed or self.rule == "adamw"
         require(decays, f"decayed weights are those of adamw; the rule is {self.rule}")
 

@@ -117,6 +117,7 @@ USUAL_KINDS = {"task": "linear_regression", "model": "attention"}
 _PAPERS = (
     "zhang2025", "xie2025", "li2024", "xie2025-llm", "oswald2023", "ahn2023", "fu2024", "vladymyrov2024", "looped",
     "depth-rates", "raventos2023", "lu2025", "letey2026", "linear-transience",
+    "garg2022",
 )  # fmt: skip
 PAPERS = Registry("paper", "iclearn.papers", {n: f"iclearn.papers.{n.replace('-', '_')}:PAPER" for n in _PAPERS})
 

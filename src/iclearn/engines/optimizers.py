@@ -69,6 +69,11 @@ class Hyper(eqx.Module):
             parts.append(optax.scale_by_schedule(lambda count: 0.5 ** (jnp.asarray(count) // every)))
         if options.triangle is not None:
             parts.append(optax.scale_by_schedule(triangle(options.triangle, self.lr.dtype)))
+        if options.cosine is not None:
+            start = 0.0 if options.warmup else 1.0
+            parts.append(
+                optax.scale_by_schedule(optax.warmup_cosine_decay_schedule(start, 1.0, options.warmup, options.cosine))
+            )
         if options.frozen:
             parts.append(freeze(options.frozen))  # weight decay would move them
         return optax.chain(*parts)

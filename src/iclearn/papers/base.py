@@ -199,6 +199,11 @@ OptionsT = TypeVar("OptionsT", bound="PaperOptions")
 class PaperOptions:
     """What one paper alone is given: subclasses have a field for every flag, with its default."""
 
+    @property
+    def usual_seeds(self) -> int | None:
+        """Seeds where none are asked for (None: those of the paper)."""
+        return None
+
     @classmethod
     def of(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
         """Options from a table in which None means not given; unknown names are left out."""

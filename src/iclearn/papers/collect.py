@@ -18,7 +18,7 @@ from ..core.atomic import set_aside, write_text
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
 from ..store.locks import held
-from .base import Figure, Paper, Verdict
+from .base import Figure, Paper, PaperOptions, Verdict
 from .lab import Lab
 
 
@@ -37,10 +37,14 @@ def load_paper(name: str) -> Paper:
     return PAPERS.get(name)
 
 
-def default_seeds(paper: Paper, out: Path | None = None) -> int:
-    """The seeds of a paper when none are asked for; given a folder, those its stored options were run with."""
+def default_seeds(paper: Paper, out: Path | None = None, options: Any = None) -> int:
+    """The seeds of a paper, or of its options, when none are asked for.
+
+    Given a folder, those its stored options were run with.
+    """
     kept = read_json(out / "options.json", {}) if out is not None else {}
-    return kept.get("seeds", paper.seeds)
+    own = options.usual_seeds if isinstance(options, PaperOptions) else None
+    return kept.get("seeds", own or paper.seeds)
 
 
 def paper_options(

@@ -108,7 +108,7 @@ def reproduce(
         check_int("the number of workers", workers, 1)
     folder = Path(out) if out is not None else Path("reproduced") / paper.id
     own = paper_options(paper, options, folder, draw_only=draw_only, device=device)
-    count = default_seeds(paper, folder if draw_only else None) if seeds is None else seeds
+    count = default_seeds(paper, folder if draw_only else None, own) if seeds is None else seeds
     with Drawing(folder) as draw:
         results = collect(
             paper, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=progress, each=draw,
