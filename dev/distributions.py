@@ -29,7 +29,7 @@ COMMANDS = (
     "list",
     "explore --static page.html",
     "sweep plateaus --dry-run",
-    "sweep pools --dry-run",
+    "sweep prior-gap --dry-run",
     "reproduce zhang2025 --list",
     "theory zhang2025 --eigenvalues 0.5 0.3 0.2 --context 20 --json",
     "cite",
@@ -67,12 +67,12 @@ def build(source: Path, out: Path, epoch: str, targets: str = "sdist,wheel") -> 
     Returns:
         File → sha256.
     """
-    words = [sys.executable, "-m", "hatchling", "build", "--directory", str(out)]
+    words = [word for target in targets.split(",") for word in ("--target", target)]
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out), *words]
     env = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
-    for target in targets.split(","):
-        done = subprocess.run([*words, "--target", target], cwd=source, env=env, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"the {target} was not built: {done.stderr.strip()}")
+    done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{targets} could not be built: {done.stderr.strip()}")
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(out.iterdir())}
 
 
