@@ -36,7 +36,8 @@ Cells not measured on a GPU are filled by `{gpu}` on a machine with one.
 
 Golden files hold inputs, initial weights and results of the published codes; `iclearn verify` computes every result
 again. Differences are relative. *Others* are quantities that the public side has in single precision, by sampling, or
-by an iteration that stops early, with a tolerance to match.
+by an iteration that stops early, with a tolerance to match. The files of function classes also hold results of codes
+that came after dtsip's.
 {golden}
 
 ## Cost against size
