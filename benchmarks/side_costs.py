@@ -90,7 +90,7 @@ def grids(quick: bool) -> list[Grid]:
     """Every size of the field: P, N, D, H, R of attention, L and N of deep linear transformers, L of GPT-2."""
     p, batch = (100, 16) if quick else (1000, 2000)
     what = "separate attention (linattn-icl), D = 4, N = 15, H = 5, R = 1, P = 1000"
-    deep = "linear transformer (LinearTransformer), d = 5, N = 20, L = 3, 2000 fresh prompts"
+    deep = "linear transformer (LinearTransformer), ours in Gram form, d = 5, N = 20, L = 3, 2000 fresh prompts"
     gpt = "GPT-2 (icl-task-diversity), 64 wide, d = 8, 16 points, L = 4, 50 fresh prompts"
     ahn_l = lambda n: ahn(n, batch, rotated=False, engine="gram")  # noqa: E731
     ahn_n = lambda n: ahn(3, batch, rotated=False, engine="gram", context_len=n)  # noqa: E731

@@ -27,7 +27,7 @@ them.
 
 *Processor* is the least processor time of a step over all threads (the naive script with one thread), which other work
 changes less than wall time; the ratio in parentheses is of median wall times, the naive script with its better number
-of threads. On a GPU all are wall times.
+of threads. On a GPU all are wall times. Where a ratio is below 1 the naive script is the faster one.
 {field}
 
 Cells not measured on a GPU are filled by `{gpu}` on a machine with one.

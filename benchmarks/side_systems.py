@@ -145,13 +145,18 @@ def systems(quick: bool) -> Iterator[System]:
     yield System("linattn-icl/softmax", f"separate softmax, D = 4, N = 31, H = 5, P = {few}", row, slow // 2, linattn)
     chosen = {
         "oswald2023/fig3": "self-organising-systems/two layers",
-        "ahn2023/identity/gram": "LinearTransformer/three layers",
+        "ahn2023/identity/samples": "LinearTransformer/three layers",
+        "ahn2023/identity/gram": "LinearTransformer/three layers, integrated",
     }  # fmt: skip
     for training in depth_steps.trainings():
         if training.name in chosen:
             row = training.recipe.replace(optimizer__batch_size=batch) if batch else training.recipe
-            size = row.optimizer.batch_size
-            yield System(chosen[training.name], f"{training.what}; {size} fresh prompts, Adam", row, slow, depth)
+            what = f"{training.what}; {row.optimizer.batch_size} fresh prompts, Adam"
+            if row.engine == "gram":
+                what += (
+                    "; ours integrates task, query and noise out of the loss (engine gram), which the script does not"
+                )
+            yield System(chosen[training.name], what, row, slow, depth)
     row = gpt2(8, 15, 4, batch or 256, 64)
     what = f"GPT-2 of 4 layers, 64 wide, d = 8, 16 points, {batch or 256} fresh prompts, Adam"
     yield System("icl-task-diversity/small", what, row, 2, transformer)

@@ -17,7 +17,14 @@ FIELD = (
     ("linattn-icl", "zhang2025", "linattn-icl/merged", None, "naive_torch"),
     ("linattn-icl", "zhang2025", "linattn-icl/softmax", None, "naive_torch"),
     ("self-organising-systems", "oswald2023", "self-organising-systems/two layers", "oswald2023/fig3", "naive_depth"),
-    ("LinearTransformer", "ahn2023", "LinearTransformer/three layers", "ahn2023/identity/gram", "naive_depth"),
+    ("LinearTransformer", "ahn2023", "LinearTransformer/three layers", "ahn2023/identity/samples", "naive_depth"),
+    (
+        "LinearTransformer",
+        "ahn2023",
+        "LinearTransformer/three layers, integrated",
+        "ahn2023/identity/gram",
+        "naive_depth",
+    ),
     ("icl-task-diversity", "raventos2023", "icl-task-diversity/small", None, "naive_gpt2"),
     ("dtsip/in-context-learning", "Garg et al. 2022", "dtsip/in-context-learning/tiny", None, "naive_gpt2"),
     ("no code published", "xie2025", "xie2025/yq-LSA", None, "naive_lsa"),
@@ -120,6 +127,11 @@ def gpu_cells(name: str, deep: str | None, gpu: dict[str, Any] | None, depth: di
     if old is not None:
         ours, naive = old["ours_median_us"], old["naive_median_us"]
         return [f"{microseconds(ours)}, {microseconds(naive)}, {number(naive / ours)} (`depth-h200.json`)"]
+    early = next((r for r in (depth or {}).get("earlier", {}).get("rows", []) if r["name"] == deep), None)
+    if early is not None:
+        ours, naive = early["microseconds"], early["naive_microseconds"]
+        told = f"{microseconds(ours)}, {microseconds(naive)}, {number(naive / ours)}"
+        return [f"{told} (`depth-h200.json`, a run before that was cut short)"]
     return ["not measured: the next session on a GPU"]
 
 
@@ -228,7 +240,7 @@ def papers(folder: Path) -> list[str]:
 
 def sweeps(folder: Path) -> list[str]:
     """The best of each way to train many runs, and its share of the device's peak."""
-    rows = []
+    rows, seen = [], set()
     for name in ("sweeps-h200-mosaic.json", "sweeps-h200.json", "sweeps-cpu.json"):
         report = read(folder, name) or {"tables": []}
         for one in report["tables"]:
@@ -239,6 +251,9 @@ def sweeps(folder: Path) -> list[str]:
             for path, row in best.items():
                 share = f"{row['share_of_peak']:.1%}" if "share_of_peak" in row else "not counted"
                 work = f"{one['name']}, {one['steps']:,} steps"
+                if (report["device"], work, PATHS.get(path, path)) in seen:
+                    continue  # an earlier measurement of the same
+                seen.add((report["device"], work, PATHS.get(path, path)))
                 cells = [report["device"], work, PATHS.get(path, path), number(row["runs_per_second"]), share]
                 rows.append([*cells, source(name, report)])
     report = read(folder, "compiled-cpu.json") or {"batch": []}
