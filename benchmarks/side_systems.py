@@ -17,6 +17,7 @@ import numpy as np
 from iclearn import CausalTransformer, Init, Optimizer, Recipe, Record
 from iclearn.engines import prepare
 from iclearn.models import LSA
+from iclearn.papers.li2024.setup import recipe as li2024
 from iclearn.papers.xie2025.setup import paper_task
 from iclearn.tasks.pooled_regression import PooledRegression
 
@@ -87,6 +88,27 @@ def guess(recipe: Recipe, steps: int, device: str) -> tuple[Once, float]:
     }  # fmt: skip
     naive = naive.to(device)
     return lambda: train(naive, steps, **given), agreed(ours, theirs)
+
+
+def documents(recipe: Recipe, steps: int, device: str) -> tuple[Once, float]:
+    """One softmax layer on documents, float32, fresh ones at every step."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    from .naive_documents import LabelNet, train
+
+    task: Any = recipe.task
+    model = recipe.model.initial(task, Init(0.3), 1, "float32")
+    naive = LabelNet({name: np.asarray(weight) for name, weight in model.weights().items()})
+    given: Any = task.replace(num_prompts=64).source(3, "float32").everything().prompt
+    ours = np.asarray(eqx.filter_jit(lambda m, p: jax.vmap(m.predict)(p))(model, given))
+    with torch.no_grad():
+        theirs = naive(*(torch.tensor(np.array(part)) for part in (given.context, given.target, given.query))).numpy()
+    sizes: dict[str, Any] = {
+        "words": task.context_len, "dim": task.dim, "scale": task.scale, "batch": recipe.optimizer.batch_size,
+        "lr": recipe.optimizer.lr,
+    }  # fmt: skip
+    naive = naive.to(device)
+    return lambda: train(naive, steps, **sizes), agreed(ours, theirs)
 
 
 def transformer(recipe: Recipe, steps: int, device: str, *, check: bool = True) -> tuple[Once, float]:
@@ -169,6 +191,9 @@ def systems(quick: bool) -> Iterator[System]:
     )  # fmt: skip
     what = f"yq-LSA, d = C = 10, {batch or 2048} fresh prompts, Adam"
     yield System("xie2025/yq-LSA", what, row, slow, guess)
+    row = li2024("A", 0).replace(engine="samples", optimizer__batch_size=batch or 64)
+    what = f"softmax layer A, d = 20, documents of 200 words, {batch or 64} fresh ones, Adam"
+    yield System("li2024/layer A", what, row, slow, documents)
 
 
 def seconds_a_step(once: Once, steps: int) -> dict[str, float]:

@@ -11,23 +11,19 @@ from typing import Any
 
 from .table import number
 
+THREE = "LinearTransformer/three layers"
 # One row of the field: the public code, the paper, the work that `--measure` takes under this name, the same work in
 # the benchmark of depth (on a GPU), and what stands for the other side.
 FIELD = (
     ("linattn-icl", "zhang2025", "linattn-icl/merged", None, "naive_torch"),
     ("linattn-icl", "zhang2025", "linattn-icl/softmax", None, "naive_torch"),
     ("self-organising-systems", "oswald2023", "self-organising-systems/two layers", "oswald2023/fig3", "naive_depth"),
-    ("LinearTransformer", "ahn2023", "LinearTransformer/three layers", "ahn2023/identity/samples", "naive_depth"),
-    (
-        "LinearTransformer",
-        "ahn2023",
-        "LinearTransformer/three layers, integrated",
-        "ahn2023/identity/gram",
-        "naive_depth",
-    ),
+    ("LinearTransformer", "ahn2023", THREE, "ahn2023/identity/samples", "naive_depth"),
+    ("LinearTransformer", "ahn2023", f"{THREE}, integrated", "ahn2023/identity/gram", "naive_depth"),
     ("icl-task-diversity", "raventos2023", "icl-task-diversity/small", None, "naive_gpt2"),
     ("dtsip/in-context-learning", "Garg et al. 2022", "dtsip/in-context-learning/tiny", None, "naive_gpt2"),
     ("no code published", "xie2025", "xie2025/yq-LSA", None, "naive_lsa"),
+    ("no code published", "li2024", "li2024/layer A", None, "naive_documents"),
 )
 CPU, GPU = "side-by-side-cpu.json", "side-by-side-h200.json"
 DOUBLE = 1e-8  # tolerances below it are those of numbers that both sides computed in double precision
@@ -108,11 +104,6 @@ def field(folder: Path) -> list[str]:
             f"{system} ({paper})", row["what"] if row else name, f"`{script}.py`", *cells,
             *gpu_cells(name, deep, gpu, depth), agreed(system, agreement),
         ])  # fmt: skip
-    rows.append(
-        ["no code published (li2024)", "three softmax layers on documents", "none: no naive script of it is written"]
-        + ["not measured: there is nothing to compare with; its whole paper is below"] * 3
-        + ["not measured", "none"]
-    )
     head = ["public code (paper)", "one step of", "other side", "iclearn, processor", "naive, processor"]
     return table([*head, "ratio, processor (wall)", "GPU: iclearn, naive, ratio", "agreement"], rows, "lllrrrll")
 
