@@ -25,12 +25,16 @@ them.
 
 ## One step
 
-*Processor* is the least processor time of a step over all threads (the naive script with one thread), which other work
-changes less than wall time; the ratio in parentheses is of median wall times, the naive script with its better number
-of threads. On a GPU all are wall times. Where a ratio is below 1 the naive script is the faster one.
+*iclearn* and *naive* are the least processor time of a step over all threads (the naive script with one thread), which
+other work changes less than wall time; *times* is the ratio of the two, the next column that of median wall times, the
+naive script with its better number of threads. Below 1 the naive script is the faster one. Both GPT-2s have tokens of
+icl-task-diversity's form; that of dtsip's differs in one entry of a token.
 {field}
 
-Cells not measured on a GPU are filled by `{gpu}` on a machine with one.
+On a GPU, in wall time:
+{on_gpu}
+
+What is not measured there is filled by `{gpu}` on a machine with a GPU.
 
 ## Agreement with published code
 
@@ -97,7 +101,7 @@ def page(folder: Path) -> str:
     """
     here = side_tables.read(folder, side_tables.CPU)
     failed = [f"- {row['name']}: {row['error']}" for row in (here or {}).get("failed", [])]
-    makers = ("field", "golden", "costs", "memory", "startup", "papers", "sweeps")
+    makers = ("field", "on_gpu", "golden", "costs", "memory", "startup", "papers", "sweeps")
     tables = {name: "\n".join(getattr(side_tables, name)(folder)) for name in makers}
     return TEXT.format(
         **tables, gpu=GPU_COMMAND, machine=f"Measured on: {machine_of(here)}" if here else "Not measured here yet.",

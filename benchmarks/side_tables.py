@@ -90,40 +90,54 @@ def on_the_wall(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def field(folder: Path) -> list[str]:
-    """The table of systems."""
+    """The table of systems, and what their work is."""
     cpu, gpu, depth = (read(folder, name) for name in (CPU, GPU, "depth-h200.json"))
     agreement = read(folder, "agreement.json")
-    rows = []
+    rows, work = [], []
     for system, paper, name, deep, script in FIELD:
         row = next((r for r in (cpu or {}).get("systems", []) if r["name"] == name), None)
-        cells = ["not measured: see *failed* below"] * 3
+        cells = ["not measured"] * 4
         if row is not None:
             (ours, naive), (wall, naive_wall) = on_processor(row), on_the_wall(row)
-            cells = [microseconds(ours), microseconds(naive), f"{number(naive / ours)} ({number(naive_wall / wall)})"]
-        rows.append([
-            f"{system} ({paper})", row["what"] if row else name, f"`{script}.py`", *cells,
-            *gpu_cells(name, deep, gpu, depth), agreed(system, agreement),
-        ])  # fmt: skip
-    head = ["public code (paper)", "one step of", "other side", "iclearn, processor", "naive, processor"]
-    return table([*head, "ratio, processor (wall)", "GPU: iclearn, naive, ratio", "agreement"], rows, "lllrrrll")
+            cells = [microseconds(ours), microseconds(naive), number(naive / ours), number(naive_wall / wall)]
+            work.append(f"- {paper}, {name.split('/')[-1]}: {row['what']}. The other side: `{script}.py`.")
+        on_gpu = gpu_step(name, deep, gpu, depth)
+        times = "not measured" if on_gpu is None else number(on_gpu[1] / on_gpu[0])
+        label = f"{system} ({paper}): {name.split('/')[-1]}"
+        rows.append([label, *cells, times, agreed(system, agreement)])
+    head = ["public code (paper): work", "iclearn", "naive", "times", "times, wall", "times, GPU", "agreement"]
+    return [*table(head, rows, "lrrrrrl"), "", *work]
 
 
-def gpu_cells(name: str, deep: str | None, gpu: dict[str, Any] | None, depth: dict[str, Any] | None) -> list[str]:
-    """What is known of a step on a GPU."""
+def gpu_step(
+    name: str, deep: str | None, gpu: dict[str, Any] | None, depth: dict[str, Any] | None
+) -> tuple[float, float, str] | None:
+    """Microseconds of a step on a GPU, ours and the naive script's, and where that is from."""
     row = next((r for r in (gpu or {}).get("systems", []) if r["name"] == name), None)
     if row is not None:
-        ours, naive = on_the_wall(row)
-        return [f"{microseconds(ours)}, {microseconds(naive)}, {number(naive / ours)}"]
+        return (*on_the_wall(row), f"`{GPU}`")
     old = next((r for r in (depth or {}).get("trainings", []) if r["name"] == deep), None)
     if old is not None:
-        ours, naive = old["ours_median_us"], old["naive_median_us"]
-        return [f"{microseconds(ours)}, {microseconds(naive)}, {number(naive / ours)} (`depth-h200.json`)"]
+        return old["ours_median_us"], old["naive_median_us"], "`depth-h200.json`"
     early = next((r for r in (depth or {}).get("earlier", {}).get("rows", []) if r["name"] == deep), None)
     if early is not None:
-        ours, naive = early["microseconds"], early["naive_microseconds"]
-        told = f"{microseconds(ours)}, {microseconds(naive)}, {number(naive / ours)}"
-        return [f"{told} (`depth-h200.json`, a run before that was cut short)"]
-    return ["not measured: the next session on a GPU"]
+        return early["microseconds"], early["naive_microseconds"], "`depth-h200.json`, a run before, cut short"
+    return None
+
+
+def on_gpu(folder: Path) -> list[str]:
+    """The table of steps on a GPU."""
+    gpu, depth = read(folder, GPU), read(folder, "depth-h200.json")
+    rows = []
+    for system, _, name, deep, _ in FIELD:
+        step = gpu_step(name, deep, gpu, depth)
+        if step is not None:
+            ours, naive, where = step
+            label = f"{system}: {name.split('/')[-1]}"
+            rows.append([label, microseconds(ours), microseconds(naive), number(naive / ours), where])
+    if not rows:
+        return ["", "Not measured."]
+    return table(["work", "iclearn", "naive", "times", "from"], rows, "lrrrl")
 
 
 def summary(files: list[dict[str, Any]]) -> dict[str, Any]:
@@ -142,7 +156,7 @@ def agreed(system: str, agreement: dict[str, Any] | None) -> str:
     """Digits that agree with the golden files of a public code."""
     files = (agreement or {}).get("systems", {}).get(system)
     if not files:
-        return "no golden file: no code published" if system.startswith("no ") else "not measured"
+        return "no public code" if system.startswith("no ") else "not measured"
     one = summary(files)
     return f"{digits(one['largest'])} digits" if one["largest"] is not None else "see below"
 
