@@ -75,11 +75,12 @@ def build(weights: Mapping[str, np.ndarray], softmax: bool) -> MultiHeadAttentio
 
 
 def train(
-    tokens: np.ndarray, target: np.ndarray, weights: Mapping[str, np.ndarray], *, lr: float, steps: int, softmax: bool
-) -> tuple[list[float], list[float], list[float]]:
+    tokens: np.ndarray, target: np.ndarray, weights: Mapping[str, np.ndarray], *, lr: float, steps: int, softmax: bool,
+    device: str = "cpu",
+) -> tuple[list[float], list[float], list[float]]:  # fmt: skip
     """Full-batch gradient descent; the loss before each update, and the seconds and processor seconds of each step."""
-    x, y = torch.tensor(tokens), torch.tensor(target)
-    model = build(weights, softmax)
+    x, y = torch.tensor(tokens, device=device), torch.tensor(target, device=device)
+    model = build(weights, softmax).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     criterion = nn.MSELoss()
     losses, seconds, cpu_seconds = [], [], []

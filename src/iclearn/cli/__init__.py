@@ -23,7 +23,7 @@ COMMANDS = {
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
     "doctor": "what this machine has (devices, caches, extras), and whether a known number comes out",
     "cite": "how to cite iclearn and the papers it implements",
-    "completion": "print a script that completes commands and flags in bash, zsh or tcsh",
+    "completion": "print a script that completes commands and flags in bash, zsh or fish",
 }
 MODULES = {"list": "list_runs"}
 _USAGE = """usage: iclearn COMMAND [options]
