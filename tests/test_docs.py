@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(page for page in DOCS.rglob("*.md") if "```python" in page.read_text())
+PAGES = sorted(page for page in (ROOT / "README.md", *DOCS.rglob("*.md")) if "```python" in page.read_text())
 
 
 def blocks(page: Path) -> list[str]:
@@ -42,7 +42,7 @@ def run(block: str, names: dict) -> list[str]:
     return said.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_prints_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {"__name__": "page"}

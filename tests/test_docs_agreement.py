@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT.parent / "shared" / "golden"
 FOLDERS = {"from-icl-functions": "functions", "from-icl-task-diversity": "diversity"}  # the others: depth
 SLOW = {  # seconds of compiling each
-    "ahn_l1_gd", "oswald_l2_softmax_ln_mlp", "oswald_l2_interleaved", "predictors_d5", "gpt2_d5",
+    "ahn_l1_gd", "oswald_l2_softmax_ln_mlp", "oswald_l2_interleaved", "oswald_l2_tied", "predictors_d5", "gpt2_d5",
+    "gpt2",
 }  # fmt: skip
 ROW = re.compile(r"^\| `(\w+\.npz)` \| (`.*`) \| [^|]*\| (\S+) \|$", re.M)
 
