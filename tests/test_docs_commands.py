@@ -1,7 +1,7 @@
 """Every command of README and docs: those in blocks are run, those in sentences have flags that exist.
 
 Blocks are run page by page in one folder, in the order of their lines, with `iclearn` in this process. `INSTEAD` says
-what is run in the place of a command that takes minutes, a GPU or data, and `reproduce` lists its claims (`LISTED`);
+what is run in the place of a command that takes minutes, a GPU or data, and `reproduce` lists its claims (`instead`);
 nothing else is replaced.
 """
 
@@ -56,7 +56,6 @@ INSTEAD = {
         "iclearn sweep examples/sweeps/learning-rate.yaml --out lr", "tests/sweeps has worker processes",
     ),
 }  # fmt: skip
-LISTED = "minutes to an hour: the claims are listed instead; tests/papers judges them on example data"
 
 
 def lines_of(block: str) -> list[str]:
@@ -75,7 +74,7 @@ def instead(line: str) -> str:
     if line in INSTEAD:
         return INSTEAD[line][0]
     if line.startswith("iclearn reproduce ") and "--list" not in line:
-        return f"{line} --list"  # see LISTED
+        return f"{line} --list"  # minutes to an hour; tests/papers judges the claims on example data
     return line
 
 
