@@ -53,6 +53,13 @@ def test_theory_prints_the_saddles(capsys):
     assert found["saddle_losses"] == pytest.approx([1, 0.64057971, 0.37737216, 0.2098046, 0.13599507], abs=1e-8)
 
 
+def test_help_of_one_paper_has_its_own_options(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["reproduce", "letey2026", "--help"])
+    assert end.value.code == 0
+    assert "--published" in capsys.readouterr().out
+
+
 def test_help_names_every_paper():
     for name in PAPERS.names():
         assert name in " ".join((ReproduceArgs.__doc__ or "").split()), name

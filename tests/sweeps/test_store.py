@@ -126,6 +126,22 @@ def test_the_same_sweep_opens_its_folder_again_and_another_is_refused(folder, pl
         SweepFolder.create(folder.root, make_plan(tiny(), {"seed": [1]}, chunk=1))
 
 
+def test_processes_that_begin_a_sweep_at_once_share_its_folder(tmp_path, plan, monkeypatch):
+    """The jobs of an array: the second makes its folder while the first is at it, and takes a chunk."""
+    allocate, root = folder_module.allocate, tmp_path / "sweep"
+    chunk = plan.chunks[0].id
+
+    def slow(path, planned):
+        monkeypatch.setattr(folder_module, "allocate", allocate)
+        allocate(path, planned)
+        assert SweepFolder.create(root, plan).claims.take(chunk) is not None
+
+    monkeypatch.setattr(folder_module, "allocate", slow)
+    first = SweepFolder.create(root, plan)
+    assert first.claims.take(chunk) is None, "the claim of the other process is still there"
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep"]
+
+
 def test_folders_that_hold_no_sweep_are_refused_in_one_line(tmp_path, plan):
     with pytest.raises(IclearnError, match="no sweep in"):
         SweepFolder.open(tmp_path)

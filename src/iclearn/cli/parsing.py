@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import tyro
 
@@ -87,12 +87,17 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
 def _in_groups(cls: type) -> type:
     """For the help: the dataclasses that `cls` inherits its flags from as groups, under the names of those classes."""
     groups = [base for base in reversed(cls.__bases__) if dataclasses.is_dataclass(base)]
-    if not groups:
+    needed = [f for group in groups for f in dataclasses.fields(group) if f.init and _has_no_default(f)]
+    if not groups or needed:  # a group is shown with its defaults
         return cls
     names = [(group.__name__.removesuffix("Flags").lower(), group, group()) for group in groups]
     shown = dataclasses.make_dataclass(cls.__name__, names, frozen=True)
     shown.__doc__ = cls.__doc__
     return shown
+
+
+def _has_no_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _refuse_empty(cls: type, words: Sequence[str]) -> None:

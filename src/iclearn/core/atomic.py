@@ -7,6 +7,7 @@ what another one is writing at this moment.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -60,7 +61,7 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(path: str | Path) -> Iterator[Path]:
+def new_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
     """As `new_file`, for a folder, which the block makes itself; one that is there already is replaced.
 
     Several processes may write the same folder at once: the last to end is the one whose folder stays. A process that
@@ -68,6 +69,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 
     Args:
         path: the folder to write. The caller has made sure that what is there may be replaced.
+        replace: if not, the first to end is the one whose folder stays, and the others get a `FileExistsError`.
 
     Yields:
         A path beside it under which the block makes the folder.
@@ -84,6 +86,8 @@ def new_folder(path: str | Path) -> Iterator[Path]:
             except OSError:
                 if not path.exists():
                     raise
+                if not replace:
+                    raise FileExistsError(errno.EEXIST, "another process made it first", str(path)) from None
             former = path.with_name(f".{path.name}.{_mark()}.old")
             with contextlib.suppress(FileNotFoundError):  # another process took it away first
                 os.rename(path, former)

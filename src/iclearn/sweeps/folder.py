@@ -89,14 +89,15 @@ class SweepFolder:
             return folder
         if root.exists() and any(root.iterdir()):
             raise IclearnError(f"{root} is not empty and holds no sweep: choose another folder with --out")
-        with new_folder(root) as temporary:
-            allocate(temporary / "data.zarr", plan)
-            for name in ("ledger", "claims", "failures"):
-                (temporary / name).mkdir()
-            made = {**versions("jax", "numpy"), "created": now()}
-            (temporary / "plan.json").write_text(json.dumps({**plan.to_dict(), "made": made}, indent=1) + "\n")
-            if root.exists():
-                root.rmdir()  # refuses a folder that another process has filled in the meantime
+        try:
+            with new_folder(root, replace=False) as temporary:
+                allocate(temporary / "data.zarr", plan)
+                for name in ("ledger", "claims", "failures"):
+                    (temporary / name).mkdir()
+                made = {**versions("jax", "numpy"), "created": now()}
+                (temporary / "plan.json").write_text(json.dumps({**plan.to_dict(), "made": made}, indent=1) + "\n")
+        except FileExistsError:  # several processes began the same sweep: the first one's folder is everybody's
+            return SweepFolder.create(root, plan)
         return SweepFolder(root, plan)
 
     @staticmethod
