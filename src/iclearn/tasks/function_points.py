@@ -195,6 +195,7 @@ class FunctionSource(AbstractBlockSource):
             x = x + self._amount
         elif self._named("input_tails"):
             x = self._student(other, x.shape)
+            x = x if self.transform is None else x @ self.transform.astype(x.dtype)
         elif self._named("random_quadrants", "opposite_quadrants"):
             pattern = jax.random.rademacher(other, (size, 1, self.dim), jnp.int32).astype(x.dtype)
             x, gaussian = quadrant_inputs(x, pattern), x

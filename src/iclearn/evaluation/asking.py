@@ -1,0 +1,138 @@
+"""The answers of predictors on the prompts of every shift: all of them on the same ones, a few prompts at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..core.errors import IclearnError
+from ..core.model import AbstractModel
+from ..tasks.function_points import Points
+from .baselines import Cost
+
+TOGETHER = 32  # prompts answered at once: what loops until all have ended wastes little, and it stays in the cache
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much predictors that take long are asked.
+
+    Args:
+        exact: every predictor everything.
+        slow_prompts: prompts for ``slow`` predictors, and for ``costly`` ones where sequences are longer than those of
+            training.
+        few: (position) the positions these are asked.
+    """
+
+    exact: bool
+    slow_prompts: int
+    few: tuple[int, ...]
+
+    def asked(self, cost: Cost, prompts: int, points: int, usual_points: int) -> tuple[int, tuple[int, ...] | None]:
+        """How many prompts and which positions a predictor is asked.
+
+        Args:
+            cost: of the predictor.
+            prompts: that there are.
+            points: of each.
+            usual_points: of a prompt of training.
+
+        Returns:
+            The number of prompts and the positions (None: all).
+        """
+        light = cost == "quick" or (cost == "costly" and points <= usual_points)
+        if self.exact or light:
+            return prompts, None
+        extra = {points - 1} if points > usual_points else set()
+        return min(prompts, self.slow_prompts), tuple(sorted({i for i in self.few if i < points} | extra))
+
+
+def answers(
+    model: AbstractModel, points: Points, prompts: int, positions: tuple[int, ...] | None = None
+) -> Float[np.ndarray, "prompt point"]:
+    """The answers of a model to the first prompts of a set.
+
+    Args:
+        model: reads prompts of this dimension.
+        points: the set.
+        prompts: how many of it.
+        positions: which (None: all; by one pass where the model has one and the points themselves are asked).
+
+    Returns:
+        (prompt, point) in double precision; NaN at positions that were not asked.
+    """
+    dtype = model_dtype(model)
+    count = -(-prompts // TOGETHER) * TOGETHER
+    rows = np.minimum(np.arange(count), prompts - 1)  # the last group is filled up
+    x, y, asked = (np.asarray(part, dtype)[rows] for part in (points.x, points.y, points.asked()))
+    if positions is None and points.query is None:
+        found = np.asarray(_sequences(model, *_grouped(x, y)), float)
+    else:
+        where = np.arange(x.shape[1]) if positions is None else np.asarray(positions)
+        part = np.asarray(_positions(model, *_grouped(x, y, asked[:, where]), where), float)
+        found = np.full((*part.shape[:-1], x.shape[1]), np.nan)
+        found[..., where] = part
+    return found.reshape(count, -1)[:prompts]
+
+
+def model_dtype(model: AbstractModel) -> str:
+    """The precision a model computes in: that of its weights; double for algorithms."""
+    kinds = {leaf.dtype for leaf in model.weights().values()} if model.axes else set()
+    return "float32" if kinds == {np.dtype("float32")} else "float64"
+
+
+def _grouped(*arrays: Any) -> list[Any]:
+    return [array.reshape(-1, TOGETHER, *array.shape[1:]) for array in arrays]
+
+
+@eqx.filter_jit
+def _sequences(model: AbstractModel, x: Array, y: Array) -> Float[Array, "group prompt point"]:
+    return jax.lax.map(lambda group: model.predict_sequences(*group)[..., 0], (x, y))
+
+
+@eqx.filter_jit
+def _positions(
+    model: AbstractModel, x: Array, y: Array, asked: Array, where: Int[Array, " position"]
+) -> Float[Array, "group prompt position"]:
+    """Prompt by prompt: the queries `asked` (group, prompt, position, dim) at the positions `where`."""
+
+    def group(part: tuple[Array, Array, Array]) -> Array:
+        x, y, queries = part
+        points = Points(x, y, y, {}, query=jnp.zeros_like(x).at[:, where].set(queries))
+        return jax.vmap(jax.vmap(model.predict))(points.prompts(where))[..., 0].T
+
+    return jax.lax.map(group, (x, y, asked))
+
+
+def check_reads(model: AbstractModel, name: str, dim: int, out_dim: int = 1) -> None:
+    """Refuse a model that cannot read prompts of this kind, and say why.
+
+    Args:
+        model: the model.
+        name: its name, for the message.
+        dim: dimension of the inputs.
+        out_dim: numbers that it answers.
+    """
+    from ..core.prompt import Prompt
+
+    if model.prompt_type is not Prompt:
+        raise IclearnError(f"{name} reads {model.prompt_type.__name__}s and no pairs: it cannot be evaluated here")
+    prompt = Prompt(
+        *(jax.ShapeDtypeStruct(shape, jnp.dtype(model_dtype(model))) for shape in ((2, dim), (2, out_dim), (dim,))),  # type: ignore[arg-type]
+        jax.ShapeDtypeStruct((2,), jnp.dtype(bool)),  # type: ignore[arg-type]
+    )
+    try:
+        shape = eqx.filter_eval_shape(lambda m, p: m.predict(p), model, prompt).shape
+    except IclearnError:
+        raise
+    except (TypeError, ValueError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise IclearnError(f"{name} cannot read inputs of {dim} dimensions: {reason}") from None
+    if shape != (out_dim,):
+        raise IclearnError(f"{name} answers {shape[0]} numbers a prompt, and one is asked for")
