@@ -20,8 +20,8 @@ def mean_exists(task: FunctionClass, shift: Shift | None, inverts: bool, points:
     """At which positions the mean of the squared errors of a predictor exists.
 
     With noise on labels or inputs, least squares without a penalty has none while the number of pairs is within one of
-    the dimensions that inputs fill. Under inputs of Student's law with up to 4 degrees of freedom squared labels have no
-    variance, so that means over prompts, where they exist at all, do not settle: medians there, for every predictor.
+    the dimensions that inputs fill. Under inputs of Student's law with up to 4 degrees of freedom squared labels have
+    no variance, so that means over prompts, where they exist at all, do not settle: medians for every predictor.
 
     Args:
         task: the class of functions.

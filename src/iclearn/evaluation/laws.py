@@ -80,6 +80,20 @@ class EvaluationLaw:
         return f"{self.task.functions.describe()}: {points}{noise}{inputs}"
 
 
+def standard_task(dim: int, context_len: int, noise: float = 0.0) -> FunctionClass:
+    """Linear functions w·x of inputs N(0, I) with w ~ N(0, I).
+
+    Args:
+        dim: dimension of the inputs.
+        context_len: pairs before the last query.
+        noise: variance of the noise on labels.
+
+    Returns:
+        The class of functions.
+    """
+    return FunctionClass(dim=dim, context_len=context_len, noise=noise)
+
+
 def law_of(recipe: Recipe, name: str = "the run") -> EvaluationLaw:
     """The law of evaluation for a trained run: its own, with a new function in every prompt.
 

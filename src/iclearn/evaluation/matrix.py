@@ -87,7 +87,8 @@ def evaluate(
     Returns:
         The matrix.
 
-    >>> found = evaluate((), ["averaging"], task=FunctionClass(dim=2, context_len=4), shifts=["scale_x=2"], num_prompts=64)
+    >>> law = FunctionClass(dim=2, context_len=4)
+    >>> found = evaluate((), ["averaging"], task=law, shifts=["scale_x=2"], num_prompts=64)
     >>> found.data["error"].dims, found.predictors
     (('shift', 'predictor', 'position'), ('least_squares', 'bayes_shifted', 'bayes_training', 'averaging'))
     >>> round(float(found.data["error"].sel(shift="scale_x=2", predictor="least_squares", position=2)), 12)
