@@ -200,10 +200,9 @@ def print_errors(matrix: Matrix) -> None:
     table = Table("shift", *(words_of(n) for n in names))
     for shift in matrix.shifts:
         rows = matrix.data["error"].sel(shift=shift)
-        cells = [
-            " ".join(_told(float(rows.sel(predictor=n, position=i)), short_number) for i in positions) for n in names
-        ]
-        table.add_row(words_of(shift), *cells)
+        cells = [[float(rows.sel(predictor=n, position=i)) for i in positions] for n in names]
+        told = [" ".join("–" if value != value else short_number(value) for value in cell) for cell in cells]
+        table.add_row(words_of(shift), *told)
     print_table(table, 150)
     after = " ".join(map(str, positions))
     print(f"{matrix.facts['law']}; {matrix.facts['num_prompts']} prompts; errors after {after} pairs")

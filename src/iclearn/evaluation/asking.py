@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from ..core.errors import IclearnError
 from ..core.model import AbstractModel
+from ..core.prompt import Prompt, full_prompt
 from ..tasks.function_points import Points
 from .baselines import Cost
 
@@ -119,14 +120,10 @@ def check_reads(model: AbstractModel, name: str, dim: int, out_dim: int = 1) -> 
         dim: dimension of the inputs.
         out_dim: numbers that it answers.
     """
-    from ..core.prompt import Prompt
-
     if model.prompt_type is not Prompt:
         raise IclearnError(f"{name} reads {model.prompt_type.__name__}s and no pairs: it cannot be evaluated here")
-    prompt = Prompt(
-        *(jax.ShapeDtypeStruct(shape, jnp.dtype(model_dtype(model))) for shape in ((2, dim), (2, out_dim), (dim,))),  # type: ignore[arg-type]
-        jax.ShapeDtypeStruct((2,), jnp.dtype(bool)),  # type: ignore[arg-type]
-    )
+    kind = jnp.dtype(model_dtype(model))
+    prompt = full_prompt(jnp.zeros((2, dim), kind), jnp.zeros((2, out_dim), kind), jnp.zeros(dim, kind))
     try:
         shape = eqx.filter_eval_shape(lambda m, p: m.predict(p), model, prompt).shape
     except IclearnError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -221,9 +221,7 @@ class _Answers:
 
     def _draw(self, label: str) -> Points:
         drawn = self.law.points(self.asked.shifts[label], self.prompts, self.seed)
-        targets = (drawn.query, drawn.query_y, drawn.query_truth)
-        arrays = [None if part is None else np.asarray(part) for part in (drawn.x, drawn.y, drawn.truth, *targets)]
-        return Points(*arrays[:3], {}, *arrays[3:])  # type: ignore[arg-type]
+        return replace(drawn, parameters={})  # of networks and trees they are large, and nobody asks for them
 
     def _ask(self, entry: Entry, label: str) -> None:
         shift, points = self.asked.shifts[label], self.points[label]
@@ -263,11 +261,13 @@ class _Answers:
                 resampler, (KNOWS, TRAINED),
             )  # fmt: skip
         values = list(self.asked.shifts.values())
+        words = lambda texts: np.array(texts, object)  # noqa: E731  # Zarr has no words of fixed length
         coords = {
-            "shift": shifts, "predictor": labels, "reference": references, "position": np.arange(most),
-            "shift_name": ("shift", [STANDARD if s is None else s.name for s in values]),
+            "shift": words(shifts), "predictor": words(labels), "reference": words(references),
+            "position": np.arange(most),
+            "shift_name": ("shift", words([STANDARD if s is None else s.name for s in values])),
             "amount": ("shift", [np.nan if s is None or s.amount is None else s.size for s in values]),
-            "kind": ("predictor", [entry.kind for entry in self.entries]),
+            "kind": ("predictor", words([entry.kind for entry in self.entries])),
             "references_differ": ("shift", [references_differ(self.law.task, s) for s in values]),
         }  # fmt: skip
         return xr.Dataset(tables, coords)

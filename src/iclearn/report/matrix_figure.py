@@ -168,7 +168,7 @@ def short_number(value: float) -> str:
     """
     if value < 5e-4:
         return "0"
-    if value < 0.1:
+    if value < 0.0995:
         return f"{value:.3f}"[1:]
     if value < 0.995:
         return f"{value:.2f}"[1:]
@@ -180,7 +180,7 @@ def short_number(value: float) -> str:
 def _unit(matrix: Matrix) -> str:
     if matrix.facts["metric"] == "misclassified":
         return " (share of wrong signs)"
-    return f", over {matrix.facts['normalizer']:g}" if matrix.facts["normalizer"] != 1 else ""
+    return f", divided by {matrix.facts['normalizer']:g}" if matrix.facts["normalizer"] != 1 else ""
 
 
 def _named_shifts(matrix: Matrix) -> list[str]:
@@ -229,7 +229,7 @@ def _line(
     if not known.any():
         return
     plain = {key: value for key, value in style.items() if key != "band"}
-    place.plot(x[known], np.maximum(error[known], LEAST), **plain)
+    place.plot(x, np.where(known & mean, np.maximum(error, LEAST), np.nan), **plain)  # medians are no part of the line
     if style.get("band"):
         sides = (np.maximum(side[known], LEAST) for side in (low, high))
         place.fill_between(x[known], *sides, color=style["color"], alpha=0.2, lw=0)
@@ -245,7 +245,8 @@ def _log_axis(place: Axes) -> None:
     place.set_yscale("log")
     low, high = place.get_ylim()
     place.set_ylim(max(low, LEAST * 0.8), min(high, 1e3))
-    place.yaxis.set_major_locator(LogLocator(numticks=5))
+    low, high = place.get_ylim()
+    place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 40 else (1,), numticks=6))
     place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     place.yaxis.minorticks_off()
 
