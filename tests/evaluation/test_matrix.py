@@ -106,7 +106,7 @@ def test_slow_predictors_are_asked_less_and_exactly_the_same(noisy):
     assert np.isfinite(exact).all()
     np.testing.assert_allclose(few[[1, 3, 6]], exact[[1, 3, 6]], rtol=1e-9)
     effort = Effort(False, 40, (1, 3, 6))
-    assert effort.asked("costly", 300, 7, 7) == (300, None)
+    assert effort.asked("costly", 300, 7, 7) == (300, (1, 3, 6))
     assert effort.asked("costly", 300, 28, 7) == (40, (1, 3, 6, 27)), "longer than in training"
 
 
@@ -150,7 +150,7 @@ def test_runs_of_every_kind_stand_beside_predictors():
                      dtype="float32", engine="samples")  # fmt: skip
     found = evaluate([merged, deep, causal], (), shifts=["length=2", "random_quadrants"], num_prompts=64, trials=20)
     assert found.runs == (merged.run_id, deep.run_id, causal.run_id)
-    assert np.isfinite(found.data["error"].sel(shift="random_quadrants")).all()
+    assert np.isfinite(found.data["error"].sel(shift="random_quadrants", position=slice(0, 4))).all()
     assert "positions were learned for 5 inputs" in found.facts["refused"][f"{causal.run_id} on length=2"]
     assert np.isnan(found.data["error"].sel(shift="length=2", predictor=causal.run_id)).all()
     covariance = np.array(found.facts["covariance"])

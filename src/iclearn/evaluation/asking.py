@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,11 @@ from ..core.prompt import Prompt, full_prompt
 from ..tasks.function_points import Points
 from .baselines import Cost
 
+# Programs are compiled side by side and run one at a time: on few cores two that solve systems in batches wait for each
+# other's threads forever.
+RUNNING = threading.Lock()
+MOST_PROGRAMS = 256
+_COMPILED: dict[Any, Any] = {}
 TOGETHER = 32  # prompts answered at once: what loops until all have ended wastes little, and it stays in the cache
 
 
@@ -28,7 +34,7 @@ class Effort:
         exact: every predictor everything.
         slow_prompts: prompts for ``slow`` predictors, and for ``costly`` ones where sequences are longer than those of
             training.
-        few: (position) the positions these are asked.
+        few: (position) the positions that predictors of both kinds are asked.
     """
 
     exact: bool
@@ -47,11 +53,12 @@ class Effort:
         Returns:
             The number of prompts and the positions (None: all).
         """
-        light = cost == "quick" or (cost == "costly" and points <= usual_points)
-        if self.exact or light:
+        if self.exact or cost == "quick":
             return prompts, None
-        extra = {points - 1} if points > usual_points else set()
-        return min(prompts, self.slow_prompts), tuple(sorted({i for i in self.few if i < points} | extra))
+        longer = points > usual_points
+        extra = {points - 1} if longer else set()
+        count = min(prompts, self.slow_prompts) if longer or cost == "slow" else prompts
+        return count, tuple(sorted({i for i in self.few if i < points} | extra))
 
 
 def answers(
@@ -73,10 +80,10 @@ def answers(
     rows = np.minimum(np.arange(count), prompts - 1)  # the last group is filled up
     x, y, asked = (np.asarray(part, dtype)[rows] for part in (points.x, points.y, points.asked()))
     if positions is None and points.query is None:
-        found = np.asarray(_sequences(model, *_grouped(x, y)), float)
+        found = _run(_sequences, model, *_grouped(x, y))
     else:
         where = np.arange(x.shape[1]) if positions is None else np.asarray(positions)
-        part = np.asarray(_positions(model, *_grouped(x, y, asked[:, where]), where), float)
+        part = _run(_positions, model, *_grouped(x, y, asked[:, where]), where)
         found = np.full((*part.shape[:-1], x.shape[1]), np.nan)
         found[..., where] = part
     return found.reshape(count, -1)[:prompts]
@@ -86,6 +93,20 @@ def model_dtype(model: AbstractModel) -> str:
     """The precision a model computes in: that of its weights; double for algorithms."""
     kinds = {leaf.dtype for leaf in model.weights().values()} if model.axes else set()
     return "float32" if kinds == {np.dtype("float32")} else "float64"
+
+
+def _run(program: Any, *args: Any) -> Float[np.ndarray, "..."]:
+    """Compile a program where that is still to be done, then run it while no other one runs."""
+    dynamic, static = eqx.partition(args, eqx.is_array)
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(dynamic))
+    key = (program, jax.tree.structure(dynamic), jax.tree.structure(static), tuple(jax.tree.leaves(static)), shapes)
+    compiled = _COMPILED.get(key)
+    if compiled is None:
+        if len(_COMPILED) >= MOST_PROGRAMS:
+            _COMPILED.clear()
+        compiled = _COMPILED[key] = program.lower(*args).compile()
+    with RUNNING:
+        return np.asarray(compiled(*args), float)
 
 
 def _grouped(*arrays: Any) -> list[Any]:

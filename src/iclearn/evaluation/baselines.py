@@ -46,8 +46,8 @@ class Baseline:
         make: from the class of functions and an amount to the predictor.
         words: what it answers.
         amount: the number of ``name=number`` where none is typed (None: it takes none).
-        cost: ``quick`` ones are asked everything; ``costly`` ones fewer prefixes of sequences longer than those of
-            training; ``slow`` ones few prefixes and fewer prompts everywhere.
+        cost: ``quick`` ones are asked everything; ``costly`` ones a few prefixes of all prompts, and of fewer prompts
+            where these are longer than in training; ``slow`` ones a few prefixes of fewer prompts.
         inverts: whether it solves for the weights without a penalty, so that means of its errors do not exist where
             about as many noisy pairs as dimensions are seen.
         labels: ``any``, or ``real`` or ``signs`` where it is for such labels alone.

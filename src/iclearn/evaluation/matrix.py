@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from ..core import interrupts
@@ -21,7 +22,7 @@ from ..core.trace import Trace
 from ..tasks.function_class import FunctionClass
 from ..tasks.function_points import Points
 from ..tasks.prompt_shifts import Shift
-from .asking import Effort, answers, check_reads
+from .asking import RUNNING, Effort, answers, check_reads
 from .baselines import BASELINES, Cost, Named, fitting, read_baseline
 from .cell_bands import Resampler, mean_exists, references_differ
 from .laws import EvaluationLaw, law_of
@@ -220,7 +221,8 @@ class _Answers:
             list(pool.map(one, sorted(self.entries, key=lambda e: (e.kind != "run", order[e.cost]))))
 
     def _draw(self, label: str) -> Points:
-        drawn = self.law.points(self.asked.shifts[label], self.prompts, self.seed)
+        with RUNNING:
+            drawn = jax.block_until_ready(self.law.points(self.asked.shifts[label], self.prompts, self.seed))
         return replace(drawn, parameters={})  # of networks and trees they are large, and nobody asks for them
 
     def _ask(self, entry: Entry, label: str) -> None:

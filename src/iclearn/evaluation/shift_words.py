@@ -67,9 +67,10 @@ def shifts_named(word: str, dim: int) -> tuple[Shift, ...]:
             return tuple(Shift(found, value) for value in SWEEPS[found])
         return (Shift(found),)  # one that needs an amount says so
     try:
-        return (Shift(found, float(amount)),)
+        number = float(amount)
     except ValueError:
         raise IclearnError(f"{word}: the amount {amount!r} is no number") from None
+    return (Shift(found, number),)
 
 
 def read_shifts(words: Sequence[str | Shift], task: FunctionClass) -> AskedShifts:

@@ -90,9 +90,9 @@ def evaluation_html(matrix: Matrix, out: Path, figures: list[str]) -> str:
     few = (
         "Every predictor was asked everything."
         if facts["exact"]
-        else f"Network training is asked {facts['slow_prompts']} prompts after {_listed(facts['few'])} pairs, and so "
-        "are Lasso, Huber, least absolute deviations, the Gaussian process and trees where prompts are longer than in "
-        "training; --exact asks them everything."
+        else f"Lasso, Huber, least absolute deviations, the Gaussian process and trees are asked after "
+        f"{_listed(facts['few'])} pairs; so are network training, and those where prompts are longer than in training, "
+        f"on {facts['slow_prompts']} prompts; --exact asks them everything."
     )
     return (
         f"{page_head(title)}<ul>{about}</ul><p>{html.escape(how)}</p>"
