@@ -50,6 +50,7 @@ class Baseline:
             where these are longer than in training; ``slow`` ones a few prefixes of fewer prompts.
         inverts: whether it solves for the weights without a penalty, so that means of its errors do not exist where
             about as many noisy pairs as dimensions are seen.
+        solves_in_steps: whether it does so after as many steps as inputs fill dimensions.
         labels: ``any``, or ``real`` or ``signs`` where it is for such labels alone.
         usual: whether it is one of those evaluated where none is named.
     """
@@ -60,6 +61,7 @@ class Baseline:
     amount: float | None = None
     cost: Cost = "quick"
     inverts: bool = False
+    solves_in_steps: bool = False
     labels: Literal["any", "real", "signs"] = "any"
     usual: bool = True
 
@@ -75,10 +77,11 @@ _ALL = (
              f"so many steps of gradient descent on the sum of squares, rate {DESCENT_RATE:g}", 16),
     Baseline("online", lambda t, a: OnlineDescent(a), "one clipped gradient step a pair of this length", 0.02),
     Baseline("newton", lambda t, a: NewtonFilter(int(a)), "so many Newton steps to the inverse", 5),
-    Baseline("cg", lambda t, a: ConjugateGradients(int(a)), "so many steps of conjugate gradients", 2),
+    Baseline("cg", lambda t, a: ConjugateGradients(int(a)), "so many steps of conjugate gradients", 2,
+             solves_in_steps=True),
     Baseline("huber", lambda t, a: Huber(a), "Huber's estimator with this threshold, exact", 1.345, "costly", True,
-             "real"),
-    Baseline("lad", lambda t, a: LeastAbsolute(), "least absolute deviations, exact", None, "costly", True, "real"),
+             labels="real"),
+    Baseline("lad", lambda t, a: LeastAbsolute(), "least absolute deviations, exact", None, "costly", True, labels="real"),
     Baseline("mixed_noise", lambda t, a: MixedNoise(LEVELS), "Bayes for noise variances 1, .25, .0625 or .01",
              labels="real"),
     Baseline("arc_cosine", lambda t, a: ArcCosine(max(t.noise, 0.0)), "Gaussian process of wide ReLU networks", None,

@@ -43,9 +43,14 @@ def mean_exists(task: FunctionClass, shift: Shift | None, inverts: bool, points:
     if shift is not None and name in ("noise", "input_noise"):
         noisy = shift.size > 0
     if inverts and (noisy or name == "noisyLR"):
-        rank = {"half_subspace": task.dim // 2, "orthogonal_line": task.dim - 1}.get(name, task.dim)
-        found[np.abs(np.arange(points) - rank) <= 1] = False
+        found[np.abs(np.arange(points) - filled_dimensions(task, shift)) <= 1] = False
     return found
+
+
+def filled_dimensions(task: FunctionClass, shift: Shift | None) -> int:
+    """How many dimensions the inputs of the context fill under a shift."""
+    name = "" if shift is None else shift.name
+    return {"half_subspace": task.dim // 2, "orthogonal_line": task.dim - 1}.get(name, task.dim)
 
 
 def references_differ(task: FunctionClass, shift: Shift | None) -> bool:

@@ -24,7 +24,7 @@ from ..tasks.function_points import Points
 from ..tasks.prompt_shifts import Shift
 from .asking import RUNNING, Effort, answers, check_reads
 from .baselines import BASELINES, Cost, Named, fitting, read_baseline
-from .cell_bands import Resampler, mean_exists, references_differ
+from .cell_bands import Resampler, filled_dimensions, mean_exists, references_differ
 from .laws import EvaluationLaw, law_of
 from .shift_words import STANDARD, AskedShifts, is_none, read_shifts
 from .stored_matrix import Matrix
@@ -186,7 +186,12 @@ def _noise(law: EvaluationLaw, shift: Shift | None) -> float:
 
 def _entry(named: Named, task: FunctionClass, kind: str) -> Entry:
     one, model = named.baseline, named.model(task)
-    return Entry(named.label, kind, lambda shift: model, one.cost, lambda shift: one.inverts)
+
+    def inverts(shift: Shift | None) -> bool:
+        steps = one.solves_in_steps and named.amount is not None
+        return one.inverts or (steps and named.amount >= filled_dimensions(task, shift) - 1)
+
+    return Entry(named.label, kind, lambda shift: model, one.cost, inverts)
 
 
 class _Answers:

@@ -55,10 +55,10 @@ def heat_map(matrix: Matrix) -> Figure:
     names = [n for n in matrix.predictors if n != "zero"]
     data = matrix.data.sel(shift=rows, predictor=names)
     trivial = _trivial(matrix, rows)
-    width, height = 2.2 + 0.5 * len(names) * len(panels), 1.9 + 0.32 * len(rows)
-    figure, axes = plt.subplots(1, len(panels), figsize=(width, height), sharey=True, squeeze=False)
+    size = (3.4 + 0.5 * len(names), 2.3 + 0.29 * len(rows) * len(panels))
+    figure, axes = plt.subplots(len(panels), 1, figsize=size, sharex=True, squeeze=False)
     picture = None
-    for place, position in zip(axes[0], panels, strict=True):
+    for place, position in zip(axes[:, 0], panels, strict=True):
         errors = data["error"].sel(position=position).values
         share = np.log10(np.clip(errors, LEAST, None) / trivial.sel(position=position).values[:, None])
         picture = place.imshow(share, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto")
@@ -75,7 +75,7 @@ def heat_map(matrix: Matrix) -> Figure:
         place.spines[:].set_visible(False)
         place.set_title(f"after {position} pairs", loc="left")
     if picture is not None:
-        bar = figure.colorbar(picture, ax=list(axes[0]), shrink=0.7, pad=0.01)
+        bar = figure.colorbar(picture, ax=list(axes[:, 0]), shrink=0.5, pad=0.01)
         bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/100", "1/10", "1", "10", "100"])
         bar.set_label("error / error of answering 0")
     figure.suptitle(f"Errors under shifts{_unit(matrix)}; * median", x=0.01, ha="left", fontsize=12)
@@ -148,7 +148,7 @@ def sweep_curves(matrix: Matrix) -> Figure | None:
         place.set_title(words_of(shift), fontsize=11, loc="left")
         if (amounts[rows] > 0).all() and amounts[rows].max() / amounts[rows].min() > 4:
             place.set_xscale("log")
-        place.set_xticks(amounts[rows], [f"{a:g}" for a in amounts[rows]])
+        place.set_xticks(amounts[rows], _apart(amounts[rows], place.get_xscale() == "log"))
         place.minorticks_off()
         _log_axis(place)
         place.set_xlabel("amount")
@@ -177,6 +177,21 @@ def short_number(value: float) -> str:
     return f"{value:.0f}" if value < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
+def _apart(amounts: np.ndarray, log: bool) -> list[str]:
+    """Labels of ticks, but for those that would run into the one before them.
+
+    >>> _apart(np.array([0.25, 0.333, 0.5, 1.0, 4.0]), True)
+    ['0.25', '', '0.5', '1', '4']
+    """
+    place = np.log(amounts) if log else amounts
+    labels, last = [], -np.inf
+    for value, where in zip(amounts, place, strict=True):
+        free = where - last > 0.12 * (place[-1] - place[0])
+        labels.append(f"{value:g}" if free else "")
+        last = where if free else last
+    return labels
+
+
 def _unit(matrix: Matrix) -> str:
     if matrix.facts["metric"] == "misclassified":
         return " (share of wrong signs)"
@@ -186,7 +201,7 @@ def _unit(matrix: Matrix) -> str:
 def _named_shifts(matrix: Matrix) -> list[str]:
     """The shifts that are no grid of amounts; where all are, all."""
     names = list(matrix.data["shift_name"].values)
-    listed = [s for s, n in zip(matrix.shifts, names, strict=True) if names.count(n) < 5 or s in _GARG]
+    listed = [s for s, n in zip(matrix.shifts, names, strict=True) if names.count(n) < 3 or s in _GARG]
     return listed or list(matrix.shifts)
 
 
@@ -231,8 +246,8 @@ def _line(
     plain = {key: value for key, value in style.items() if key != "band"}
     place.plot(x, np.where(known & mean, np.maximum(error, LEAST), np.nan), **plain)  # medians are no part of the line
     if style.get("band"):
-        sides = (np.maximum(side[known], LEAST) for side in (low, high))
-        place.fill_between(x[known], *sides, color=style["color"], alpha=0.2, lw=0)
+        sides = (np.where(known & mean, np.maximum(side, LEAST), np.nan) for side in (low, high))
+        place.fill_between(x, *sides, color=style["color"], alpha=0.2, lw=0)
     open_ = known & ~mean
     if open_.any():
         place.plot(x[open_], np.maximum(error[open_], LEAST), ls="", marker="o", ms=4.5, mfc="white",
