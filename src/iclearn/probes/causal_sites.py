@@ -73,7 +73,8 @@ def run_sites(
     unknown = [name for name in given if name not in known]
     require(not unknown, f"there is no site {', '.join(unknown)}; sites are {', '.join(known)}")
     changed = {name: (jnp.asarray(mask, bool), jnp.asarray(value)) for name, (mask, value) in given.items()}
-    return _run(model, jnp.asarray(x), jnp.asarray(y), changed)
+    found = _run(model, jnp.asarray(x), jnp.asarray(y), changed)
+    return {name: found[name] for name in known}
 
 
 @eqx.filter_jit
