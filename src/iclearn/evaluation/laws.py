@@ -106,14 +106,15 @@ def law_of(recipe: Recipe, name: str = "the run") -> EvaluationLaw:
     """
     task = recipe.task
     if isinstance(task, FunctionClass):
-        return EvaluationLaw(task.replace(**dict(_PLAIN, curriculum=None)))
-    sizes = {"dim": task.dim, "context_len": task.context_len}
+        plain = {"num_prompts": None, "num_tasks": None, "test_prompts": 0, "test_shifts": (), "curriculum": None}
+        return EvaluationLaw(task.replace(**plain))
+    size = standard_task(task.dim, task.context_len)
     if isinstance(task, PooledRegression):
         spread = task.task_covariance.values(task.dim)
         _check(np.allclose(spread, spread[0]), name, "tasks that are not isotropic")
         functions = LinearFunctions(scale=float(np.sqrt(spread[0])))
         target = "shown" if task.target_noise else "clean"
-        drawn = FunctionClass(**sizes, functions=functions, noise=task.noise, target=target)
+        drawn = size.replace(functions=functions, noise=task.noise, target=target)
         return EvaluationLaw(drawn, _unless_identity(task.covariance_matrix(recipe.seed)))
     if isinstance(task, LinearRegression):
         _check(task.out_dim == 1, name, f"{task.out_dim} outputs")
@@ -122,12 +123,9 @@ def law_of(recipe: Recipe, name: str = "the run") -> EvaluationLaw:
         if isinstance(task, VariedRegression):
             plain = task.inputs == "gaussian" and not task.inverse_prior
             _check(plain and not task.noise_levels and task.noise_range is None, name, f"the law {task.describe()}")
-        drawn = FunctionClass(**sizes, noise=task.noise, target="clean")
+        drawn = size.replace(noise=task.noise, target="clean")
         return EvaluationLaw(drawn, _unless_identity(task.covariance_matrix(recipe.seed)))
     raise IclearnError(f"{name} was trained on {task.kind}, which is no class of functions: {ANYWAY}")
-
-
-_PLAIN = {"num_prompts": None, "num_tasks": None, "test_prompts": 0, "test_shifts": ()}
 
 
 def _check(fits: bool, name: str, what: str) -> None:

@@ -188,8 +188,8 @@ def _entry(named: Named, task: FunctionClass, kind: str) -> Entry:
     one, model = named.baseline, named.model(task)
 
     def inverts(shift: Shift | None) -> bool:
-        steps = one.solves_in_steps and named.amount is not None
-        return one.inverts or (steps and named.amount >= filled_dimensions(task, shift) - 1)
+        steps = (named.amount or 0.0) if one.solves_in_steps else 0.0
+        return one.inverts or steps >= max(filled_dimensions(task, shift) - 1, 1)
 
     return Entry(named.label, kind, lambda shift: model, one.cost, inverts)
 

@@ -58,7 +58,7 @@ def prefix_scores(sites: Mapping[str, Any], x: Any, tolerance: float = 0.0) -> F
     """
     distance, earlier = _distances(x)
     equal = (distance <= tolerance) & earlier
-    return _to_labels(sites, equal, equal.any(-1))
+    return _to_labels(sites, equal, np.asarray(equal.any(-1)))
 
 
 def neighbor_scores(sites: Mapping[str, Any], x: Any) -> Float[np.ndarray, "layer head"]:
@@ -74,7 +74,7 @@ def neighbor_scores(sites: Mapping[str, Any], x: Any) -> Float[np.ndarray, "laye
     distance, earlier = _distances(x)
     near = np.where(earlier, distance, np.inf)
     chosen = (np.arange(near.shape[-1]) == near.argmin(-1)[..., None]) & earlier
-    return _to_labels(sites, chosen, chosen.any(-1))
+    return _to_labels(sites, chosen, np.asarray(chosen.any(-1)))
 
 
 def _distances(x: Any) -> tuple[np.ndarray, np.ndarray]:

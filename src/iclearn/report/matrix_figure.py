@@ -26,6 +26,7 @@ WORDS = {
     "bayes_training": "Bayes of the training law", "neighbors=3": "3 nearest neighbors",
 }  # fmt: skip
 RUN_COLORS = ("#000000", "#0072B2", "#56B4E9", "#8A0050")
+LINE = ("error", "error_low", "error_high", "is_mean")  # what a line is drawn from
 LEAST = 1e-4  # errors below are drawn there
 
 
@@ -67,7 +68,7 @@ def heat_map(matrix: Matrix) -> Figure:
         for i, j in np.ndindex(errors.shape):
             if np.isfinite(errors[i, j]):
                 dark = abs(np.clip(share[i, j], -2, 2)) > 1.2
-                place.text(j, i, short_number(errors[i, j]) + ("" if means[i, j] else "*"), ha="center", va="center",
+                place.text(j, i, short_number(float(errors[i, j])) + ("" if means[i, j] else "*"), ha="center", va="center",
                            fontsize=7.5, color="white" if dark else "black")  # fmt: skip
         place.set_xticks(range(len(names)), [words_of(n) for n in names], rotation=55, ha="right", fontsize=9)
         place.set_yticks(range(len(rows)), [words_of(r) for r in rows], fontsize=9)
@@ -143,8 +144,7 @@ def sweep_curves(matrix: Matrix) -> Figure | None:
         at = np.round((usual + 1) * amounts[rows]).astype(int) - 1 if shift == "length" else np.full(len(rows), usual)
         for name, style in drawn.items():
             here = matrix.data.sel(predictor=name)
-            lines = [here[part].values[rows, at] for part in ("error", "error_low", "error_high")]
-            _line(place, amounts[rows], *lines, here["is_mean"].values[rows, at], style)
+            _line(place, amounts[rows], [here[part].values[rows, at] for part in LINE], style)
         place.set_title(words_of(shift), fontsize=11, loc="left")
         if (amounts[rows] > 0).all() and amounts[rows].max() / amounts[rows].min() > 4:
             place.set_xscale("log")
@@ -232,22 +232,19 @@ def _drawn(matrix: Matrix) -> dict[str, dict[str, Any]]:
 def _curve(place: Axes, matrix: Matrix, row: str, name: str, style: dict[str, Any], last: int) -> None:
     here = matrix.data.sel(shift=row, predictor=name)
     length = last if not row.startswith("length") else here.sizes["position"]
-    parts = [here[part].values[:length] for part in ("error", "error_low", "error_high", "is_mean")]
-    _line(place, np.arange(length), *parts, style)
+    _line(place, np.arange(length), [here[part].values[:length] for part in LINE], style)
 
 
-def _line(
-    place: Axes, x: np.ndarray, error: np.ndarray, low: np.ndarray, high: np.ndarray, mean: np.ndarray,
-    style: dict[str, Any],
-) -> None:  # fmt: skip
+def _line(place: Axes, x: np.ndarray, parts: list[np.ndarray], style: dict[str, Any]) -> None:
+    error, low, high, mean = parts
     known = np.isfinite(error)
     if not known.any():
         return
     plain = {key: value for key, value in style.items() if key != "band"}
     place.plot(x, np.where(known & mean, np.maximum(error, LEAST), np.nan), **plain)  # medians are no part of the line
     if style.get("band"):
-        sides = (np.where(known & mean, np.maximum(side, LEAST), np.nan) for side in (low, high))
-        place.fill_between(x, *sides, color=style["color"], alpha=0.2, lw=0)
+        bottom, top = (np.where(known & mean, np.maximum(side, LEAST), np.nan) for side in (low, high))
+        place.fill_between(x, bottom, top, color=style["color"], alpha=0.2, lw=0)
     open_ = known & ~mean
     if open_.any():
         place.plot(x[open_], np.maximum(error[open_], LEAST), ls="", marker="o", ms=4.5, mfc="white",
