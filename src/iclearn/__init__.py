@@ -100,8 +100,8 @@ __all__ = [
     "Covariance", "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
     "LinearTransformer", "Matrix", "MatrixAttention", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report",
     "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__",
-    "configure", "dataset_from", "evaluate", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz",
-    "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
+    "configure", "dataset_from", "evaluate", "find_plateaus", "models", "papers", "predict", "predictors", "probes",
+    "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
 ]  # fmt: skip
 
 

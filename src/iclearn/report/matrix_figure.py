@@ -68,8 +68,9 @@ def heat_map(matrix: Matrix) -> Figure:
         for i, j in np.ndindex(errors.shape):
             if np.isfinite(errors[i, j]):
                 dark = abs(np.clip(share[i, j], -2, 2)) > 1.2
-                place.text(j, i, short_number(float(errors[i, j])) + ("" if means[i, j] else "*"), ha="center", va="center",
-                           fontsize=7.5, color="white" if dark else "black")  # fmt: skip
+                text = short_number(float(errors[i, j])) + ("" if means[i, j] else "*")
+                color = "white" if dark else "black"
+                place.text(j, i, text, ha="center", va="center", fontsize=7.5, color=color)
         place.set_xticks(range(len(names)), [words_of(n) for n in names], rotation=55, ha="right", fontsize=9)
         place.set_yticks(range(len(rows)), [words_of(r) for r in rows], fontsize=9)
         place.tick_params(length=0)
