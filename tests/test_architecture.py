@@ -17,6 +17,7 @@ LAYER = {
     "store": 4,
     "llm": 4,
     "sweeps": 5,
+    "evaluation": 5,
     "papers": 6,
     "explore": 6,
     "report": 7,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .core.trace import Trace
     from .engines.simulate import simulate, simulate_many
     from .engines.training_loss import TrainingLoss
+    from .evaluation.matrix import evaluate
+    from .evaluation.stored_matrix import Matrix
     from .models import predictors
     from .models.attention import Attention
     from .models.causal_transformer import CausalTransformer
@@ -66,6 +68,8 @@ _HOME = {
     "core.trace": ("Trace",),
     "engines.simulate": ("simulate", "simulate_many"),
     "engines.training_loss": ("TrainingLoss",),
+    "evaluation.matrix": ("evaluate",),
+    "evaluation.stored_matrix": ("Matrix",),
     "models.attention": ("Attention",),
     "models.causal_transformer": ("CausalTransformer",),
     "models.deep_attention": ("DeepAttention",),
@@ -94,10 +98,10 @@ _PACKAGES = {
 __all__ = [
     "LSA", "AbstractModel", "AbstractModelSpec", "AbstractTask", "Arrays", "Attention", "CausalTransformer", "Claim",
     "Covariance", "Dataset", "DeepAttention", "Figure", "GivenData", "IclearnError", "Init", "LinearRegression",
-    "LinearTransformer", "MatrixAttention", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report",
+    "LinearTransformer", "Matrix", "MatrixAttention", "Optimizer", "Paper", "Prompt", "Recipe", "Record", "Report",
     "SoftmaxLayer", "SoftmaxRegression", "Status", "Store", "Trace", "TrainingLoss", "Verdict", "__version__",
-    "configure", "dataset_from", "find_plateaus", "models", "papers", "predict", "predictors", "probes", "read_npz",
-    "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
+    "configure", "dataset_from", "evaluate", "find_plateaus", "models", "papers", "predict", "predictors", "probes",
+    "read_npz", "reproduce", "simulate", "simulate_many", "sweep", "tasks", "theory", "weights_from",
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "list": "list stored runs",
     "theory": "print what a paper's theory predicts for any sizes",
     "reproduce": "reproduce a paper: figures, and a verdict for every claim",
+    "evaluate": "errors of runs and predictors under shifts of the law of prompts, on the same prompts",
     "verify": "compute every quantity of golden files (.npz) again and compare",
     "explore": "see attention being trained: a page with everything to move, served here or as one file",
     "report": "one HTML file of everything that was reproduced: verdicts, figures, curves, explorer",

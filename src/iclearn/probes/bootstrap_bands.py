@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import trim_mean
+from scipy.stats import binom, trim_mean
 
 from ..core.checks import as_numbers, check_int, require
 
@@ -67,12 +67,66 @@ def bootstrap_band(
     if rows is None:
         check_int("trials", trials, 2)
         rows = np.random.default_rng(seed).integers(0, count, (trials, count))
-    means = np.sort(np.stack([values[chosen].mean(0) for chosen in rows]), 0)
+    low, high = mean_edges(resampling_shares(rows, count), values, level)
+    std, median = values.std(0, ddof=1), np.median(values, 0)
+    return Band(values.mean(0), std, low, high, median, trim_mean(values, 0.1, axis=0))
+
+
+def resampling_shares(rows: np.ndarray, count: int) -> np.ndarray:
+    """How often every prompt is in each resample, over the number of prompts: means are then one matrix product.
+
+    Args:
+        rows: (trial, prompt) numbers of the prompts of each trial.
+        count: of prompts.
+
+    Returns:
+        (trial, prompt) the shares.
+
+    >>> resampling_shares(np.array([[0, 0], [1, 0]]), 2).tolist()
+    [[1.0, 0.0], [0.5, 0.5]]
+    """
+    return np.stack([np.bincount(chosen, minlength=count) for chosen in rows]) / rows.shape[1]
+
+
+def mean_edges(shares: np.ndarray, values: np.ndarray, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of the bootstrap band of means.
+
+    Args:
+        shares: (trial, prompt) of prompts in each resample (`resampling_shares`).
+        values: (prompt, column).
+        level: of the band.
+
+    Returns:
+        (column) the lower and the upper edge; NaN where a value is NaN or infinite.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        means = shares @ values
     # the edges are whole numbers of trials where these are round; what floats lose is given back first
     first, last = (int(np.floor(share * len(means) + 1e-9)) for share in ((1 - level) / 2, (1 + level) / 2))
-    std, median = values.std(0, ddof=1), np.median(values, 0)
-    low, high = means[first], means[min(last, len(means) - 1)]
-    return Band(values.mean(0), std, low, high, median, trim_mean(values, 0.1, axis=0))
+    last = min(last, len(means) - 1)
+    ordered = np.partition(means, (first, last), 0)
+    return ordered[first], ordered[last]
+
+
+def median_edges(values: np.ndarray, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of a band of medians: order statistics between which the median lies with at least this chance.
+
+    No law of the values is assumed, and no moments: the number of values below the median is binomial.
+
+    Args:
+        values: (prompt, column).
+        level: of the band.
+
+    Returns:
+        (column) the lower and the upper edge.
+
+    >>> median_edges(np.arange(101.0)[:, None])
+    (array([41.]), array([59.]))
+    """
+    count = len(values)
+    below = max(int(binom.ppf((1 - level) / 2, count, 0.5)) - 1, 0)
+    ordered = np.partition(values, (below, count - 1 - below), 0)
+    return ordered[below], ordered[count - 1 - below]
 
 
 def paired_band(

@@ -115,6 +115,19 @@ def _register(figure: Figure) -> str:
     return f"<details><summary>Register of choices</summary><ul>{items}</ul></details>" if items else ""
 
 
+def page_head(title: str) -> str:
+    """The beginning of a page in the style of reproductions, up to its heading.
+
+    Args:
+        title: of the page.
+
+    Returns:
+        HTML, with the body open.
+    """
+    style = _PAGE.partition("<p>")[0]
+    return style.format(title=html.escape(title))
+
+
 def stale_sentence(count: int) -> str:
     """What to say of `count` results that other code made; nothing where there are none."""
     made = f"{count} stored results were made by other code than today's, so nothing is concluded from them"

@@ -233,7 +233,8 @@ class FunctionClass(AbstractTask, kind="function_class"):
             prompt_size=self.numbers_per_prompt(),
             dtype=jnp.dtype(dtype).name,
             functions=self.functions,
-            shift=shift,
+            shift="" if shift is None else shift.name,
+            amount=as_array(1.0 if shift is None else shift.size, jnp.float64),
             noise_std=as_array(std, jnp.float64),
             transform=self.transform(seed, which),
             pool_key=stream(seed, "tasks"),
@@ -252,8 +253,9 @@ class FunctionClass(AbstractTask, kind="function_class"):
         return drawn.everything(self.context_lengths() if self.prefixes else 0)
 
     def evaluation(
-        self, shift: Shift | None = None, *, num_prompts: int = 1280, seed: int | Array = 0, dtype: Any = "float64"
-    ) -> Points:
+        self, shift: Shift | None = None, *, num_prompts: int = 1280, seed: int | Array = 0, dtype: Any = "float64",
+        factor: Any = None,
+    ) -> Points:  # fmt: skip
         """Prompts to evaluate models on, all from the same draws whatever the shift and the model.
 
         Args:
@@ -261,6 +263,8 @@ class FunctionClass(AbstractTask, kind="function_class"):
             num_prompts: how many.
             seed: the root seed.
             dtype: precision.
+            factor: (dim, dim) what rows of inputs are multiplied by before anything is added to them or asked of
+                them, for laws with inputs N(0, factorᵀ·factor) (None: as the task says).
 
         Returns:
             The prompts, with new functions.
@@ -271,4 +275,9 @@ class FunctionClass(AbstractTask, kind="function_class"):
         law = self.replace(
             shift=self.shift if shift is None else shift, test_prompts=num_prompts, test_shifts=(), curriculum=None
         )
-        return law.source(seed, dtype, TEST).sequences()
+        drawn = law.source(seed, dtype, TEST)
+        if factor is not None:
+            require(self.functions.normal_inputs, f"{self.functions.kind} has no inputs N(0, I) to multiply")
+            bent = as_array(factor) if drawn.transform is None else drawn.transform @ as_array(factor)
+            drawn = eqx.tree_at(lambda s: s.transform, drawn, bent, is_leaf=lambda leaf: leaf is None)
+        return drawn.sequences()

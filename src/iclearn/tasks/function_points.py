@@ -16,7 +16,6 @@ from ..core.rng import normal, normal_rows
 from ..core.task import AbstractBlockSource
 from .function_laws import AbstractFunctions, Parameters
 from .prompt_shifts import (
-    Shift,
     line_inputs,
     orthogonal_queries,
     overlapping_queries,
@@ -112,7 +111,8 @@ class FunctionSource(AbstractBlockSource):
 
     Args:
         functions: the law of functions.
-        shift: of the prompts (None: none).
+        shift: name of the shift of the prompts (none: empty).
+        amount: () of that shift; traced, so that all amounts share one program.
         noise_std: () standard deviation of the noise.
         transform: (dim, dim) inputs are rows g·transform (None: g).
         pool_key: from which the functions of the pool are drawn.
@@ -127,7 +127,8 @@ class FunctionSource(AbstractBlockSource):
     """
 
     functions: AbstractFunctions = eqx.field(static=True)
-    shift: Shift | None = eqx.field(static=True)
+    shift: str = eqx.field(static=True)
+    amount: Float[Array, ""]
     noise_std: Float[Array, ""]
     transform: Float[Array, "dim dim"] | None
     pool_key: Key[Array, ""]
@@ -141,11 +142,11 @@ class FunctionSource(AbstractBlockSource):
     loss_points: Int[Array, ""] | None = None
 
     def _named(self, *names: str) -> bool:
-        return self.shift is not None and self.shift.name in names
+        return self.shift in names
 
     @property
-    def _amount(self) -> float:
-        return 1.0 if self.shift is None else self.shift.size
+    def _amount(self) -> Float[Array, ""]:
+        return self.amount.astype(self.dtype)
 
     def parameters_of(self, index: Any) -> Parameters:
         """The functions of a block's prompts; those of a pool are distinct within a block where it is large enough.
@@ -195,6 +196,7 @@ class FunctionSource(AbstractBlockSource):
             x = x + self._amount
         elif self._named("input_tails"):
             x = self._student(other, x.shape)
+            x = x if self.transform is None else x @ self.transform.astype(x.dtype)
         elif self._named("random_quadrants", "opposite_quadrants"):
             pattern = jax.random.rademacher(other, (size, 1, self.dim), jnp.int32).astype(x.dtype)
             x, gaussian = quadrant_inputs(x, pattern), x
@@ -213,9 +215,9 @@ class FunctionSource(AbstractBlockSource):
         return x, query
 
     def _student(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
-        freedom = self._amount
-        unit = ((freedom - 2) / freedom) ** 0.5
-        return (unit * jax.random.t(key, freedom, shape, jnp.float32)).astype(self.dtype)
+        freedom = self.amount
+        unit = jnp.sqrt((freedom - 2) / freedom).astype(jnp.float32)
+        return (unit * jax.random.t(key, freedom.astype(jnp.float32), shape, jnp.float32)).astype(self.dtype)
 
     def _noise(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
         std = self.noise_std.astype(self.dtype)
