@@ -185,6 +185,19 @@ class AbstractTask(Spec):
             The source of the prompts.
         """
 
+    def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource | None:
+        """A source of the same structure and shapes as `source`, quickly made: its program can be compiled meanwhile.
+
+        Args:
+            seed: as for `source`.
+            dtype: as for `source`.
+            which: as for `source`.
+
+        Returns:
+            The source, whose numbers do not count; None where `source` itself takes no time.
+        """
+        return None
+
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         """New prompts, for training that never sees one twice.
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
+from ..core.kept_programs import kept
 from ..core.label_law import LabelLaw
 from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
 from ..core.rng import normal_rows, paired_normals, standard_normals, stream
@@ -192,9 +193,15 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             num_random=as_array(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
             white=self.covariance.shape == "white" and self.covariance.trace is None,
+            noiseless=isinstance(self.noise, int | float) and self.noise == 0,  # it may be traced
         )
         whiten = self._whitens(which)
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
+
+    def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource | None:
+        if not (self.center or self._whitens(which)):
+            return None
+        return self.unchecked(center=False, whiten=False).source(seed, dtype, which)
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         drawn = self.unchecked(num_prompts=batch_size, center=False, whiten=False).source(seed, dtype)
@@ -231,6 +238,7 @@ class RegressionSource(AbstractBlockSource):
         noise_labels: whether the context's labels are N(0, 1) noise.
         white: whether Λ is the identity whatever the numbers of the task.
         paired: whether normals are drawn by `paired_normals`.
+        noiseless: whether there is no noise on the context's labels whatever `noise_std` says, and none is drawn.
     """
 
     inputs: Float[Array, "dim dim"]
@@ -245,6 +253,7 @@ class RegressionSource(AbstractBlockSource):
     noise_labels: bool = eqx.field(static=True)
     white: bool = eqx.field(static=True, default=False)
     paired: bool = eqx.field(static=True, default=False)
+    noiseless: bool = eqx.field(static=True, default=False)
 
     def _standard(self, index: Any) -> tuple[Array, Array]:
         """Uncorrected inputs (block, tokens, dim) and standard normal task vectors (block, dim, output)."""
@@ -284,6 +293,8 @@ class RegressionSource(AbstractBlockSource):
         random = (self.positions(index) < self.num_random)[:, None, None]
         w = jnp.where(random, w, self.fixed_task.astype(x.dtype))
         truth = jnp.einsum("bti,bio->bto", x, w)
+        if self.noiseless and not self.noise_labels:
+            return x, truth, truth, self._valid(index) / self.num_prompts
         noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
         drawn = self._normals(noise_key, truth.shape)
         shown = drawn if self.noise_labels else truth + self.noise_scale(index, len(truth), x.dtype) * drawn
@@ -301,7 +312,7 @@ class RegressionSource(AbstractBlockSource):
         x, shown, truth, weight = self.labeled(index)
         return Batch(prefix_prompt(x, shown, context), truth[:, context], weight)
 
-    @eqx.filter_jit
+    @kept
     def _sums(self) -> tuple[Array, Array, Array]:
         """Sums over all prompts of the inputs, the task vectors and their products, in one pass over all blocks."""
 
