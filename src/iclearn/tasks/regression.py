@@ -199,9 +199,8 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
 
     def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource | None:
-        if not (self.center or self._whitens(which)):
-            return None
-        return self.unchecked(center=False, whiten=False).source(seed, dtype, which)
+        raw = self.unchecked(center=False, whiten=False)
+        return raw.source(seed, dtype, which) if self.center or self._whitens(which) else None
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         drawn = self.unchecked(num_prompts=batch_size, center=False, whiten=False).source(seed, dtype)
