@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,7 +82,6 @@ class Columns:
         import zarr
 
         group = zarr.open_group(path, mode="w", zarr_format=3)
-        group.update_attributes(self.attrs)
         beside = [name for name in self.coords if name not in self.coords[name].dims]  # those that index no axis
         for name, (dims, values, attrs) in self.variables.items():
             own = [other for other in beside if set(self.coords[other].dims) <= set(dims)]
@@ -92,6 +92,9 @@ class Columns:
                 dimension_names=dims or None, attributes={**attrs, **coordinates, **missing},
             )  # fmt: skip
             array[...] = values
+        group.update_attributes(self.attrs)  # last: a folder without them is no stored run
+        if not all((path / name / "zarr.json").exists() for name in self.variables):
+            raise FileNotFoundError(errno.ENOENT, "the folder was removed while it was written to", str(path))
 
 
 def _column(dims: str | tuple[str, ...], values: Any, attrs: Mapping[str, Any] | None = None) -> Column:

@@ -103,6 +103,10 @@ def normal_rows(key: Key[Array, ""], rows: int, factor: Float[Array, "dim dim"],
     return (long @ jnp.kron(jnp.eye(together, dtype=dtype), factor.astype(dtype))).reshape(rows, dim)
 
 
+KEY_PARITY = 0x1BD11BDA
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
 def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011), written out so that XLA fuses it with what follows.
 
@@ -114,10 +118,10 @@ def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     Returns:
         The two words of each block; numpy's arrays where all were numpy's.
     """
-    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(KEY_PARITY))
     first, second = first + keys[0], second + keys[1]
     for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+        for turn in ROTATIONS[group % 2]:
             first = first + second
             second = ((second << turn) | (second >> (32 - turn))) ^ first
         first = first + keys[(group + 1) % 3]
@@ -125,9 +129,23 @@ def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     return first, second
 
 
+def _log_series() -> tuple[float, ...]:
+    nodes = np.polynomial.Chebyshev.interpolate(
+        lambda f: np.where(np.abs(f) < 1e-3, 1 / 3 - f / 4 + f**2 / 5, (np.log1p(f) - f + f**2 / 2) / f**3),
+        9,
+        [np.sqrt(0.5) - 1, np.sqrt(2.0) - 1],
+    )
+    return tuple(np.float32(c) for c in nodes.convert(kind=np.polynomial.Polynomial).coef)
+
+
 # sin and cos of (π/4)·t for 0 ≤ t < 1, as polynomials in t²; the next terms of the series are below 1e-7 there.
-_SIN = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(5))
-_COS = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k) / math.factorial(2 * k)) for k in range(5))
+SIN_SERIES = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(5))
+COS_SERIES = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k) / math.factorial(2 * k)) for k in range(5))
+
+
+# (log(1 + f) − f + f²/2)/f³ for √½ − 1 ≤ f < √2 − 1 in powers of f, fitted (Chebyshev) to 1e-8: for code that has to
+# bring a logarithm of its own.
+LOG_SERIES = _log_series()
 
 
 def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
@@ -163,7 +181,7 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
 
     radius, angle = jnp.sqrt(-2 * jnp.log(2 - fraction(first))), fraction(second) - 1
     square = angle * angle
-    sine, cosine = radius * angle * polynomial(_SIN, square), radius * polynomial(_COS, square)
+    sine, cosine = radius * angle * polynomial(SIN_SERIES, square), radius * polynomial(COS_SERIES, square)
     swap = (second & 1) != 0
     pair = signed(jnp.where(swap, sine, cosine), 1), signed(jnp.where(swap, cosine, sine), 2)
     # The barrier keeps the compiler from drawing them again in everything that reads them.
@@ -197,7 +215,7 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
     Returns:
         The arrays.
     """
-    if isinstance(key, Tracer) or not _by_counters() or any(math.prod(shape) > ROW for shape in shapes):
+    if isinstance(key, Tracer) or not counter_streams() or any(math.prod(shape) > ROW for shape in shapes):
         return _normal_arrays(key, shapes)
     words = np.asarray(jax.random.key_data(key))
     return tuple(_cut(_folded(words, index), shape) for index, shape in enumerate(shapes))
@@ -207,8 +225,8 @@ def _cut(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
     return as_array(np.asarray(_normal_row(key))[: math.prod(shape)].reshape(shape))
 
 
-def _by_counters() -> bool:
-    """Whether number i that a key draws does not depend on how many are drawn."""
+def counter_streams() -> bool:
+    """Whether keys are threefry's, and number i that a key draws does not depend on how many are drawn."""
     return _threefry_in_64_bits() and bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
 
 
@@ -244,7 +262,7 @@ def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
     Returns:
         (dim, dim) the matrix.
     """
-    small = dim**2 <= ROW and not isinstance(key, Tracer) and _by_counters()
+    small = dim**2 <= ROW and not isinstance(key, Tracer) and counter_streams()
     normals = _cut(key, (dim, dim)) if small else _square_normals(key, dim)
     xp = numpy_of(normals)  # JAX's own decomposition imports all of scipy.linalg first
     q, r = xp.linalg.qr(xp.asarray(normals))
