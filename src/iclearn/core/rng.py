@@ -129,7 +129,7 @@ def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _log_series() -> tuple[float, ...]:
+def _log_series() -> tuple[Any, ...]:
     nodes = np.polynomial.Chebyshev.interpolate(
         lambda f: np.where(np.abs(f) < 1e-3, 1 / 3 - f / 4 + f**2 / 5, (np.log1p(f) - f + f**2 / 2) / f**3),
         9,

@@ -8,7 +8,8 @@ nearest cache.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ...core.rng import COS_SERIES, KEY_PARITY, LOG_SERIES, ROTATIONS, SIN_SERIES
 
@@ -82,7 +83,7 @@ def _draw() -> str:
     return text
 
 
-def _horner(series: tuple[float, ...], variable: str) -> str:
+def _horner(series: Sequence[Any], variable: str) -> str:
     """A polynomial with these coefficients, the constant one first, of numbers in single precision."""
     text = f"np.float32({float(series[-1])!r})"
     for term in reversed(series[:-1]):

@@ -142,7 +142,9 @@ class SampledRun:
             leaves, after = _updated(self._structure, leaves, *self._given, out)
             np.copyto(table, after)
         self._leaves, self.state = leaves, jax.tree.unflatten(self._structure, leaves)
-        weights = {name: np.stack(parts) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)}
+        weights: dict[str, Any] = {
+            name: np.stack(parts) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)
+        }
         return Chunk(losses, np.zeros((stop - start, 0), np.float32), weights)
 
 
