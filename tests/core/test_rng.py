@@ -82,3 +82,17 @@ def test_rotations_are_uniform():
     assert abs((q**2).mean(0) - 1 / dim).max() < 5 * square_error
     negative = (np.linalg.det(q) < 0).mean()
     assert abs(negative - 0.5) < 5 * 0.5 / np.sqrt(count)
+
+
+@pytest.mark.parametrize("seed", [0, 10, 2**40 + 5, 2**63 - 1])
+def test_streams_and_small_arrays_by_numpy_are_those_of_jax(seed):
+    key = stream(seed, "init")
+    folded = jax.jit(lambda s: stream(s, "init"))(seed)
+    np.testing.assert_array_equal(jax.random.key_data(key), jax.random.key_data(folded))
+    shapes = ((8, 1, 5), (4,), (16, 16))
+    traced = jax.jit(lambda k: standard_normals(k, shapes))(key)
+    for drawn, wanted in zip(standard_normals(key, shapes), traced, strict=True):
+        np.testing.assert_array_equal(drawn, wanted)
+    for dim in (2, 5, 16, 17):
+        wanted = jax.jit(random_rotation, static_argnums=1)(key, dim)
+        np.testing.assert_allclose(random_rotation(key, dim), wanted, atol=1e-13)

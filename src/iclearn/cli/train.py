@@ -71,14 +71,14 @@ def run(argv: Sequence[str]) -> int:
         raise IclearnError(why_diverged(trace, dataset, weights))
     files = list(outputs(args, trace))
     if args.json:
-        facts = {"run": trace.run_id, "status": trace.status.label, "steps": len(trace.loss), "stored_before": found}
+        facts = {"run": trace.run_id, "status": trace.status.label, "steps": trace.num_losses, "stored_before": found}
         numbers = {"final_loss": trace.final_loss, "engine": trace.provenance["engine"], "path": store.path(recipe)}
         print(json_text({**facts, **numbers, "files": [file for _, file in files]}))
     if args.quiet or args.json:
         return 0
     for line, _ in files:
         print(line)
-    ended = f"{trace.sentence}; final loss {trace.final_loss:.6f} after {len(trace.loss)} steps"
+    ended = f"{trace.sentence}; final loss {trace.final_loss:.6f} after {trace.num_losses} steps"
     how = f"{trace.provenance['engine']} engine, {trace.provenance['wall_seconds']:.1f} s"
     place = "was stored before in" if found else "stored in"
     print(f"run {trace.run_id}: {ended} ({how}), {place} {store.path(recipe)}")
@@ -130,7 +130,7 @@ def outputs(args: TrainArgs, trace: Trace) -> Iterator[tuple[str, Path | None]]:
     yield from ((line, args.plot or Path(f"{name}.png")) for line in drawn)
     if not args.show and args.recipe is None and not args.no_text:
         path = (args.out or Path()) / f"{name}.txt"
-        if args.track_value and "test_loss" not in trace.data:
+        if args.track_value and not trace.has("test_loss"):
             write_values(trace, path)
         else:
             trace.export(path)

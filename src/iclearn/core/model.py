@@ -51,6 +51,15 @@ class AbstractModel(eqx.Module):
             (output) the prediction of the query's label.
         """
 
+    def gram_table(self) -> Float[Array, "output pair dim"] | None:
+        """The coefficients of a model that reads the context through its Gram matrix and is linear in the query.
+
+        Returns:
+            (output, pair, dim) W with ŷ_o = uᵀ W_o x_q, u = [1; entries a ≤ b of G row by row] and
+            G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ; None for other models.
+        """
+        return None
+
     def predict_prefixes(
         self, x: Float[Array, "tokens dim"], y: Float[Array, "tokens output"]
     ) -> Float[Array, "tokens output"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -151,3 +151,18 @@ def prefix_prompt(
     """
     mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
     return Prompt(x[:, :-1], y[:, :-1], x[:, context], mask)
+
+
+class WhitePrompts(NamedTuple):
+    """Fresh prompts of white Gaussian inputs and labels w·x without noise, drawn by `core.rng.paired_normals`.
+
+    A block of prompts is drawn from the keys `split(fold_in(key, 0))`: standard normal inputs (prompt, token, dim) from
+    the first, standard normal vectors (prompt, dim) from the second, to which `mean` is added to give w.
+
+    Args:
+        context: pairs of a prompt.
+        mean: (dim) of the task vectors w.
+    """
+
+    context: int
+    mean: np.ndarray

@@ -14,11 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from . import jax_settings as jax_settings
 from .forms import as_array, numpy_of
+from .kept_programs import kept
 
 
 @jax.jit
@@ -39,7 +41,30 @@ def stream(seed: int | Array, name: str) -> PRNGKeyArray:
     >>> bool(stream(0, "init") == stream(0, "init")), bool(stream(0, "init") == stream(0, "data.train"))
     (True, False)
     """
-    return _stream(seed, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+    number = zlib.crc32(name.encode()) & 0x7FFFFFFF
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63 or not _threefry_in_64_bits():
+        return _stream(seed, number)
+    # the same integers by numpy, for which nothing is compiled
+    return _folded(np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32), number)
+
+
+def _folded(words: np.ndarray, number: int) -> PRNGKeyArray:
+    """`jax.random.fold_in` by numpy.
+
+    Args:
+        words: (2) of the key.
+        number: what is folded in, below 2³².
+
+    Returns:
+        The key.
+    """
+    folded = threefry(words[:, None], np.zeros(1, np.uint32), np.array([number], np.uint32))
+    return jax.random.wrap_key_data(as_array(np.concatenate(folded)))
+
+
+def _threefry_in_64_bits() -> bool:
+    """Whether JAX makes keys of seeds as `stream` does by itself."""
+    return bool(jax.config.jax_enable_x64) and jax.config.jax_default_prng_impl == "threefry2x32"  # type: ignore[attr-defined]
 
 
 def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: Any) -> Float[Array, "..."]:
@@ -78,7 +103,11 @@ def normal_rows(key: Key[Array, ""], rows: int, factor: Float[Array, "dim dim"],
     return (long @ jnp.kron(jnp.eye(together, dtype=dtype), factor.astype(dtype))).reshape(rows, dim)
 
 
-def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
+KEY_PARITY = 0x1BD11BDA
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011), written out so that XLA fuses it with what follows.
 
     Args:
@@ -87,22 +116,36 @@ def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
         second: their second words.
 
     Returns:
-        The two words of each block.
+        The two words of each block; numpy's arrays where all were numpy's.
     """
-    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(KEY_PARITY))
     first, second = first + keys[0], second + keys[1]
     for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+        for turn in ROTATIONS[group % 2]:
             first = first + second
             second = ((second << turn) | (second >> (32 - turn))) ^ first
         first = first + keys[(group + 1) % 3]
-        second = second + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+        second = second + keys[(group + 2) % 3] + np.uint32(group + 1)
     return first, second
 
 
+def _log_series() -> tuple[Any, ...]:
+    nodes = np.polynomial.Chebyshev.interpolate(
+        lambda f: np.where(np.abs(f) < 1e-3, 1 / 3 - f / 4 + f**2 / 5, (np.log1p(f) - f + f**2 / 2) / f**3),
+        9,
+        [np.sqrt(0.5) - 1, np.sqrt(2.0) - 1],
+    )
+    return tuple(np.float32(c) for c in nodes.convert(kind=np.polynomial.Polynomial).coef)
+
+
 # sin and cos of (π/4)·t for 0 ≤ t < 1, as polynomials in t²; the next terms of the series are below 1e-7 there.
-_SIN = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(5))
-_COS = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k) / math.factorial(2 * k)) for k in range(5))
+SIN_SERIES = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1)) for k in range(5))
+COS_SERIES = tuple(np.float32((-1) ** k * (np.pi / 4) ** (2 * k) / math.factorial(2 * k)) for k in range(5))
+
+
+# (log(1 + f) − f + f²/2)/f³ for √½ − 1 ≤ f < √2 − 1 in powers of f, fitted (Chebyshev) to 1e-8: for code that has to
+# bring a logarithm of its own.
+LOG_SERIES = _log_series()
 
 
 def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
@@ -138,18 +181,32 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
 
     radius, angle = jnp.sqrt(-2 * jnp.log(2 - fraction(first))), fraction(second) - 1
     square = angle * angle
-    sine, cosine = radius * angle * polynomial(_SIN, square), radius * polynomial(_COS, square)
+    sine, cosine = radius * angle * polynomial(SIN_SERIES, square), radius * polynomial(COS_SERIES, square)
     swap = (second & 1) != 0
     pair = signed(jnp.where(swap, sine, cosine), 1), signed(jnp.where(swap, cosine, sine), 2)
     # The barrier keeps the compiler from drawing them again in everything that reads them.
     return jax.lax.optimization_barrier(jnp.concatenate(pair)[:count])
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
-    """Several arrays of standard normals in double precision, for weights: one compiled program for all.
+ROW = 256  # normals of the one program that draws all small arrays
 
-    Each is drawn as one row and shaped afterwards: the same numbers, in half the time to compile.
+
+@kept
+def _normal_row(key: Key[Array, ""]) -> Float[Array, " row"]:
+    return jax.random.normal(key, (ROW,), jnp.float64)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _normal_arrays(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
+    rows = [jax.random.normal(jax.random.fold_in(key, i), (math.prod(s),), jnp.float64) for i, s in enumerate(shapes)]
+    return tuple(row.reshape(shape) for row, shape in zip(rows, shapes, strict=True))
+
+
+def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
+    """Several arrays of standard normals in double precision, for weights.
+
+    Small ones are cut from rows of `ROW` numbers, for which there is one compiled program: number i of a key is the
+    same however many are drawn. Others are drawn as one row and shaped afterwards, in one program for all.
 
     Args:
         key: the key; array i is drawn from fold_in(key, i).
@@ -158,8 +215,19 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
     Returns:
         The arrays.
     """
-    rows = [jax.random.normal(jax.random.fold_in(key, i), (math.prod(s),), jnp.float64) for i, s in enumerate(shapes)]
-    return tuple(row.reshape(shape) for row, shape in zip(rows, shapes, strict=True))
+    if isinstance(key, Tracer) or not counter_streams() or any(math.prod(shape) > ROW for shape in shapes):
+        return _normal_arrays(key, shapes)
+    words = np.asarray(jax.random.key_data(key))
+    return tuple(_cut(_folded(words, index), shape) for index, shape in enumerate(shapes))
+
+
+def _cut(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
+    return as_array(np.asarray(_normal_row(key))[: math.prod(shape)].reshape(shape))
+
+
+def counter_streams() -> bool:
+    """Whether keys are threefry's, and number i that a key draws does not depend on how many are drawn."""
+    return _threefry_in_64_bits() and bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
 
 
 def cut_normals(normals: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -194,7 +262,8 @@ def random_rotation(key: Key[Array, ""], dim: int) -> Float[Array, "dim dim"]:
     Returns:
         (dim, dim) the matrix.
     """
-    normals = _square_normals(key, dim)
+    small = dim**2 <= ROW and not isinstance(key, Tracer) and counter_streams()
+    normals = _cut(key, (dim, dim)) if small else _square_normals(key, dim)
     xp = numpy_of(normals)  # JAX's own decomposition imports all of scipy.linalg first
     q, r = xp.linalg.qr(xp.asarray(normals))
     return as_array(q * xp.sign(xp.diagonal(r)))

@@ -15,10 +15,12 @@ from .memory import memory_bytes
 if TYPE_CHECKING:
     import xarray as xr
 
+    from .columns import Columns
+
 SEAL = "content_sha256"
 
 
-def content_digest(data: xr.Dataset) -> str:
+def content_digest(data: xr.Dataset | Columns) -> str:
     """SHA-256 of everything in a dataset: names, dimensions, numbers and attributes of all variables, which of them are
     coordinates, and its own attributes.
 
@@ -35,7 +37,7 @@ def content_digest(data: xr.Dataset) -> str:
     return digest_arrays([*arrays, ("attributes", np.array([text], object))], one_nan=True)
 
 
-def _names(data: xr.Dataset) -> list[str]:
+def _names(data: xr.Dataset | Columns) -> list[str]:
     return sorted(map(str, data.variables))
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
 from .label_law import LabelLaw
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch
+from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhitePrompts
 from .rng import stream
 from .spec import Spec
 
@@ -184,6 +184,17 @@ class AbstractTask(Spec):
         Returns:
             The source of the prompts.
         """
+
+    def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource | None:
+        """A source like `source` in everything but its numbers, quickly made: programs are compiled for it meanwhile.
+
+        The arguments are those of `source`. None where `source` itself takes no time.
+        """
+        return None
+
+    def white_prompts(self) -> WhitePrompts | None:
+        """What compiled code has to know to draw the prompts of `fresh` by itself; None where it cannot."""
+        return None
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         """New prompts, for training that never sees one twice.

@@ -18,12 +18,14 @@ from .errors import DamagedError
 from .model import AbstractModel
 from .provenance import numerics, numerics_of
 from .recipe import Recipe
-from .seal import SEAL, is_marked, read_sealed, sealed
+from .seal import SEAL, content_digest, is_marked, read_sealed, sealed
 from .status import Status
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+    from .columns import Columns
 
 FORMAT = 3
 # 1: British spellings in the recipe, no version of the numerics; 2: no checksum
@@ -68,6 +70,41 @@ class Trace:
     status_step: int
     provenance: dict[str, Any]
 
+    @staticmethod
+    def of_columns(columns: Columns, status: Status, status_step: int, provenance: dict[str, Any]) -> Trace:
+        """A Trace whose `data` is made when it is first asked for; storing it does not need xarray.
+
+        Args:
+            columns: what `data` is made of.
+            status: how the run ended.
+            status_step: as above.
+            provenance: as above.
+        """
+        trace = object.__new__(Trace)
+        held = {"columns": columns, "status": status, "status_step": status_step, "provenance": provenance}
+        for name, value in held.items():
+            object.__setattr__(trace, name, value)
+        return trace
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data" or "columns" not in self.__dict__:
+            raise AttributeError(f"a Trace has no {name!r}")
+        object.__setattr__(self, "data", self.__dict__.pop("columns").dataset())
+        return self.data
+
+    def has(self, name: str) -> bool:
+        """Whether something was recorded.
+
+        Args:
+            name: of a variable or coordinate of `data`.
+        """
+        return name in self._variables()
+
+    def _variables(self) -> Any:
+        """Name → array with its axes, without making `data` where that was not needed yet."""
+        held = self.__dict__.get("columns")
+        return self.data.variables if held is None else held.variables
+
     def __repr__(self) -> str:
         return f"Trace({self.run_id}, {self.sentence}, final loss {self.final_loss:.6g})"
 
@@ -94,7 +131,12 @@ class Trace:
     @property
     def final_loss(self) -> float:
         """The last recorded training loss."""
-        return float(self.data["loss"][-1])
+        return float(self._variables()["loss"].values[-1])
+
+    @property
+    def num_losses(self) -> int:
+        """How many training losses were recorded."""
+        return len(self._variables()["loss"].values)
 
     @property
     def sentence(self) -> str:
@@ -190,10 +232,9 @@ class Trace:
         table = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
         return f"<table>{table}</table>{_door('report.run_figure').run_svg(self)}"
 
-    def _attributed(self) -> xr.Dataset:
+    def _attributes(self) -> dict[str, Any]:
         provenance = json.dumps(self.provenance, sort_keys=True)
-        outcome = {"status": self.status.label, "status_step": self.status_step}
-        return self.data.assign_attrs({MARK: FORMAT, **outcome, "provenance": provenance})
+        return {MARK: FORMAT, "status": self.status.label, "status_step": self.status_step, "provenance": provenance}
 
     def equals(self, other: Trace) -> bool:
         """Whether another run has the same numbers, names, axes and outcome; provenance is not compared."""
@@ -213,7 +254,13 @@ class Trace:
         replaceable = not path.exists() or is_marked(path, MARK) or (path.is_dir() and not any(path.iterdir()))
         require(replaceable, f"{path} is there already and is no stored run: choose another path, or remove it")
         with new_folder(path) as temporary:
-            sealed(self._attributed()).to_zarr(temporary, mode="w", consolidated=False)
+            held = self.__dict__.get("columns")
+            if held is not None and held.plain:
+                whole = held.with_attrs(self._attributes())
+                whole.with_attrs({SEAL: content_digest(whole)}).write(temporary)
+            else:
+                data = self.data.assign_attrs(self._attributes())
+                sealed(data).to_zarr(temporary, mode="w", consolidated=False)
         return path
 
     @staticmethod
@@ -260,15 +307,16 @@ class Trace:
             The path written.
         """
         path = Path(path)
-        tests = list(self.data["test_set"].values) if "test_loss" in self.data else []
-        columns = [self.loss.values, *(self.data["test_loss"].sel(test_set=t).values for t in tests)]
+        tests = list(self.data["test_set"].values) if self.has("test_loss") else []
+        columns = [self._variables()["loss"].values]
+        columns += [self.data["test_loss"].sel(test_set=t).values for t in tests]
         known = path.suffix in (".csv", ".nc", ".txt")
         require(known, f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
         with new_file(path) as temporary:
             if path.suffix == ".nc":
-                self._attributed().to_netcdf(temporary, engine="scipy")
+                self.data.assign_attrs(self._attributes()).to_netcdf(temporary, engine="scipy")
             elif path.suffix == ".csv":
-                table = np.column_stack([self.data["step"].values, *columns])
+                table = np.column_stack([self._variables()["step"].values, *columns])
                 header, formats = ",".join(["step", "loss", *map(str, tests)]), ["%d"] + ["%.17g"] * len(columns)
                 np.savetxt(temporary, table, delimiter=",", header=header, comments="", fmt=formats)
             else:

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import numpy as np
-import xarray as xr
 
+from ..core.columns import Columns
 from ..core.provenance import now, versions
 from ..core.recipe import Recipe
 from ..core.status import Status
@@ -94,7 +94,7 @@ def finished_trace(
         "created": now(),
         **facts,
     }
-    return Trace(_label(recipe, setup, arrays, state, minimum, bad_step), status, status_step, provenance)
+    return Trace.of_columns(_label(recipe, setup, arrays, state, minimum, bad_step), status, status_step, provenance)
 
 
 def _status(loss: np.ndarray, bad_step: int | None, minimum: float | None) -> tuple[Status, int]:
@@ -132,7 +132,7 @@ def select_records(loss: np.ndarray, count: int) -> np.ndarray:
 
 def _label(
     recipe: Recipe, setup: Setup, arrays: dict[str, np.ndarray], state: State, minimum: float | None, bad: int | None
-) -> xr.Dataset:
+) -> Columns:
     """Named axes for everything; after a divergence the curve ends with the last step that was still sound."""
     loss = arrays["loss"] if bad is None else arrays["loss"][: max(1, bad)]
     steps = np.arange(len(loss))
@@ -165,4 +165,4 @@ def _label(
         coords |= {axis: (axis, np.arange(len(matrix))) for axis in ("input", "key_input")}
     if minimum is not None:
         variables["loss_minimum"] = ((), minimum)
-    return xr.Dataset(variables, coords)
+    return Columns(variables, coords, {})

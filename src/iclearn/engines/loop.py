@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Float, Int, Key
 
 from ..core.forms import as_array, numpy_of
+from ..core.kept_programs import kept
 from ..core.model import AbstractModel
 from .base import AbstractEngine
 from .optimizers import Hyper
@@ -106,7 +107,7 @@ def take_step(
     return State(eqx.apply_updates(now.model, updates), optimizer, now.step + 1), loss
 
 
-@eqx.filter_jit
+@kept
 def advance(
     engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""], stop: Array, every: Array
 ) -> tuple[State, Chunk]:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from ..core.forms import AbstractForm, Moments
+from ..core.kept_programs import compile_ahead, kept
 from ..core.prompt import Batch, FeatureBatch
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractSource, AbstractTask
@@ -74,7 +75,7 @@ def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> 
     return Moments(weighted.T @ phi, weighted.T @ target, energy)
 
 
-@eqx.filter_jit
+@kept
 def stream_moments(
     source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
 ) -> Moments:
@@ -128,6 +129,8 @@ def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int |
 
     def collect(which: str) -> Moments:
         contexts = task.context_lengths() if task.prefixes and which == "train" else 0
+        if (like := task.like_source(seed, dtype, which)) is not None:
+            compile_ahead(stream_moments, like, features, task.out_dim, contexts)
         moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
         return jax.tree.map(lambda a: a.astype(dtype), moments)
 

@@ -15,6 +15,8 @@ from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
 from .compiled.choose import run_sizes
+from .compiled.fresh_prompts import PromptSizes
+from .compiled.sampled import SampledRun, prompt_sizes
 from .compiled.switch import path_name
 from .contractions import Sizes
 from .finish import Log
@@ -232,6 +234,33 @@ class CompiledRuns(KeptRun):
         return self.runs[0].step
 
 
+class SampledRuns(KeptRun):
+    """One run on fresh prompts by compiled code.
+
+    Args:
+        run: before its first step.
+        setup: where it starts.
+        sizes: of its program.
+        batch: prompts of a step.
+    """
+
+    step_slots, record_slots = 1 << 14, 1 << 12
+
+    def __init__(self, run: RunInputs, setup: Setup, sizes: PromptSizes, batch: int) -> None:
+        super().__init__(1)
+        self.path = path_name()
+        self.sizes, self.run = sizes, SampledRun(run, setup, sizes, batch)
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        return jax.tree.map(lambda a: a[None], self.run.advance(start, stop, every))
+
+    def final_state(self, index: int) -> State:
+        return self.run.state
+
+    def _restore(self, leaves: list[np.ndarray]) -> int:
+        return self.run.load(leaves)
+
+
 def one_run(recipe: Recipe, setup: Setup) -> KeptRun:
     """What trains one recipe: compiled code where there is some, else the loop in JAX.
 
@@ -243,6 +272,9 @@ def one_run(recipe: Recipe, setup: Setup) -> KeptRun:
         The run, before its first step.
     """
     run = run_inputs(recipe, setup.model, setup.engine)
+    prompts = prompt_sizes(recipe, setup)
+    if prompts is not None:
+        return SampledRuns(run, setup, prompts, recipe.optimizer.batch_size or 0)
     sizes = run_sizes(recipe, setup)
     return OneRun(run) if sizes is None else CompiledRuns([run], sizes)
 

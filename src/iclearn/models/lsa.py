@@ -122,6 +122,9 @@ class AbstractLSA(AbstractFeatureModel):
     def coefficients(self) -> Float[Array, "feature output"]:
         return self.table().reshape(-1, 1)
 
+    def gram_table(self) -> Float[Array, "output pair dim"]:
+        return self.table()[None]
+
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         # Through u and W, not head by head: W does not depend on the prompt and is computed once for a batch.
         return (self.feature_map.context_part(prompt) @ self.table() @ prompt.query)[None]

@@ -56,6 +56,9 @@ class LSAGroup(AbstractFeatureModel):
         guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
         return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
 
+    def gram_table(self) -> Float[Array, "output pair dim"]:
+        return self.table()
+
     def coefficients(self) -> Float[Array, "feature output"]:
         return self.table().reshape(len(self.trainable), -1).T
 

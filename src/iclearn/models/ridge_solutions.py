@@ -13,7 +13,6 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 from ..core.checks import check_choice, require
@@ -72,6 +71,8 @@ def solve_symmetric(
         (row) the solution, the one of least norm where there are several.
     """
     require(ridge >= 0, f"the ridge must be at least 0, not {ridge}")
+    import scipy.linalg  # a tenth of a second that only solving needs
+
     xp, linalg = (jnp, jax.scipy.linalg) if isinstance(matrix, jax.Array) else (np, scipy.linalg)
     shifted = matrix + ridge * xp.eye(len(matrix)) if ridge else matrix
     if method == "auto":

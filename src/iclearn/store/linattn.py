@@ -139,7 +139,7 @@ def public_name(args: Any, trace: Trace) -> str:
     prompts = task["num_prompts"] if task["num_prompts"] is not None else "inf"
     sizes = f"head{model['num_heads']}_D{task['dim']}_R{model['rank']}_P{prompts}_N{task['context_len'] + 1}"
     name = f"{args.model}_{sizes}_seed{recipe['seed']}"
-    if "test_loss" in trace.data:
+    if trace.has("test_loss"):
         return f"{name}_icl{args.icl:g}"
     return f"{name}_value" if args.track_value else name
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import json
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -164,6 +167,8 @@ class Store:
         if again:
             keeper.clear()
         clear_leftovers(path)
+        if "zarr" not in sys.modules:  # storing needs it: imported while XLA compiles or trains and leaves Python free
+            threading.Thread(target=importlib.import_module, args=("zarr",), daemon=True).start()
         trace = simulate(recipe, dataset=dataset, weights=weights, progress=progress, checkpoint=keeper)
         if trace.status is not Status.DIVERGED:
             self.put(recipe, trace)

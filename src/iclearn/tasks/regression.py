@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
 from ..core.label_law import LabelLaw
-from ..core.prompt import Batch, FeatureBatch, full_prompt, prefix_prompt
-from ..core.rng import normal_rows, paired_normals, standard_normals, stream
-from ..core.sharding import sum_blocks
-from ..core.task import AbstractBlockSource, AbstractTask
+from ..core.prompt import Batch, FeatureBatch, WhitePrompts
+from ..core.rng import standard_normals, stream
+from ..core.task import AbstractTask
 from .covariance import Covariance
+from .regression_source import RegressionSource
 
 IN_WEIGHT, IN_CONTEXT = "in_weight", "in_context"
 
@@ -192,9 +190,26 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             num_random=as_array(int(count * self._fraction(which))),
             noise_labels=self._fraction(which) == 0,
             white=self.covariance.shape == "white" and self.covariance.trace is None,
+            noiseless=isinstance(self.noise, int | float) and self.noise == 0,  # it may be traced
         )
         whiten = self._whitens(which)
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
+
+    def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource | None:
+        raw = self.unchecked(center=False, whiten=False)
+        return raw.source(seed, dtype, which) if self.center or self._whitens(which) else None
+
+    def white_prompts(self) -> WhitePrompts | None:
+        white = self.covariance.shape == "white" and self.covariance.trace is None
+        plain = self.noise == 0 and self.in_context == 1 and self.prior_covariance is None and self.out_dim == 1
+        if (
+            type(self) is not LinearRegression
+            or not (white and plain)
+            or self.prefixes
+            or self.fresh_normals != "paired"
+        ):
+            return None
+        return WhitePrompts(self.context_len, np.asarray(self.prior_mean or np.zeros(self.dim)))
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:
         drawn = self.unchecked(num_prompts=batch_size, center=False, whiten=False).source(seed, dtype)
@@ -213,128 +228,3 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
             return (LabelLaw(one, fixed, nothing, one, zero),)
         own = LabelLaw(share, mean, factor @ factor.T, noise, one)
         return (own,) if fraction == 1 else (own, LabelLaw(1 - share, fixed, nothing, noise, one))
-
-
-class RegressionSource(AbstractBlockSource):
-    """The prompts of a `LinearRegression` under one seed.
-
-    Args:
-        inputs: (dim, dim) a factor of Λ.
-        prior_mean: (dim, output) mean of the task vectors.
-        prior_factor: (dim, dim) a factor of their covariance.
-        fixed_task: (dim, output) the task vector that prompts without one of their own share.
-        noise_std: () standard deviation of the noise on the context's labels.
-        x_mean: (token, dim) what centering subtracts from the inputs.
-        w_mean: (dim, output) what whitening subtracts from the standard normal task vectors.
-        w_whitener: (output, dim, dim) by which it multiplies them afterwards.
-        num_random: () how many prompts, the first of the set, have a task vector of their own.
-        noise_labels: whether the context's labels are N(0, 1) noise.
-        white: whether Λ is the identity whatever the numbers of the task.
-        paired: whether normals are drawn by `paired_normals`.
-    """
-
-    inputs: Float[Array, "dim dim"]
-    prior_mean: Float[Array, "dim output"]
-    prior_factor: Float[Array, "dim dim"]
-    fixed_task: Float[Array, "dim output"]
-    noise_std: Float[Array, ""]
-    x_mean: Float[Array, "tokens dim"]
-    w_mean: Float[Array, "dim output"]
-    w_whitener: Float[Array, "output dim dim"]
-    num_random: Int[Array, ""]
-    noise_labels: bool = eqx.field(static=True)
-    white: bool = eqx.field(static=True, default=False)
-    paired: bool = eqx.field(static=True, default=False)
-
-    def _standard(self, index: Any) -> tuple[Array, Array]:
-        """Uncorrected inputs (block, tokens, dim) and standard normal task vectors (block, dim, output)."""
-        x_key, w_key = jax.random.split(jax.random.fold_in(self.key, index))
-        size, dim = self.block_size, self.inputs.shape[0]
-        tokens, outputs = self.x_mean.shape[0], self.w_mean.shape[1]
-        if self.paired:
-            x, u = self._normals(x_key, (size, tokens, dim)), self._normals(w_key, (size, dim, outputs))
-            return (x if self.white else x @ self.inputs.T.astype(x.dtype)), u
-        x = normal_rows(x_key, size * tokens, self.inputs.T, self.dtype).reshape(size, tokens, dim)
-        return x, self._normals(w_key, (size, dim, outputs))
-
-    def _normals(self, key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
-        """Standard normals by the generator of this source."""
-        if self.paired:
-            return paired_normals(key, math.prod(shape)).reshape(shape).astype(self.dtype)
-        rows, last = math.prod(shape[:-1]), shape[-1]
-        return normal_rows(key, rows, jnp.eye(last), self.dtype).reshape(shape)
-
-    def _valid(self, index: Any) -> Array:
-        return (self.positions(index) < self.num_prompts).astype(self.dtype)
-
-    def labeled(self, index: Any) -> tuple[Array, Array, Array, Array]:
-        """All tokens of one block with their labels.
-
-        Args:
-            index: of the block; may be traced.
-
-        Returns:
-            Inputs (prompts, tokens, dim), labels as shown and true labels (prompts, tokens, output), and the weights of
-            the prompts.
-        """
-        x, u = self._standard(index)
-        x = x - self.x_mean.astype(x.dtype)
-        u = jnp.einsum("oij,bjo->bio", self.w_whitener.astype(x.dtype), u - self.w_mean.astype(x.dtype))
-        w = self.prior_mean.astype(x.dtype) + jnp.einsum("ij,bjo->bio", self.prior_factor.astype(x.dtype), u)
-        random = (self.positions(index) < self.num_random)[:, None, None]
-        w = jnp.where(random, w, self.fixed_task.astype(x.dtype))
-        truth = jnp.einsum("bti,bio->bto", x, w)
-        noise_key = jax.random.fold_in(jax.random.fold_in(self.key, index), 1)
-        drawn = self._normals(noise_key, truth.shape)
-        shown = drawn if self.noise_labels else truth + self.noise_scale(index, len(truth), x.dtype) * drawn
-        return x, shown, truth, self._valid(index) / self.num_prompts
-
-    def noise_scale(self, index: Any, size: int, dtype: Any) -> Array:
-        """Standard deviation of the noise of the prompts of a block: one for all, or (size, 1, 1)."""
-        return self.noise_std.astype(dtype)
-
-    def block(self, index: Any) -> Batch:
-        x, shown, truth, weight = self.labeled(index)
-        return Batch(full_prompt(x[:, :-1], shown[:, :-1], x[:, -1]), truth[:, -1], weight)
-
-    def prefix_block(self, index: Any, context: Array | int) -> Batch:
-        x, shown, truth, weight = self.labeled(index)
-        return Batch(prefix_prompt(x, shown, context), truth[:, context], weight)
-
-    @eqx.filter_jit
-    def _sums(self) -> tuple[Array, Array, Array]:
-        """Sums over all prompts of the inputs, the task vectors and their products, in one pass over all blocks."""
-
-        def part(index: Array) -> tuple[Array, Array, Array]:
-            x, u = self._standard(index)
-            keep = self._valid(index)
-            x, u = x.astype(jnp.float64), (u * keep[:, None, None]).astype(jnp.float64)
-            of_x = jnp.einsum("b,bti->ti", keep.astype(jnp.float64), x)
-            return of_x, u.sum(0), jnp.einsum("bio,bjo->oij", u, u)
-
-        start = (jnp.zeros_like(self.x_mean), jnp.zeros_like(self.w_mean), jnp.zeros_like(self.w_whitener))
-        return sum_blocks(part, self.num_blocks, start)
-
-    def corrected(self, *, center: bool, whiten: bool) -> RegressionSource:
-        """The same prompts, centered or whitened by their empirical moments.
-
-        Args:
-            center: whether to subtract from x its mean over prompts, position by position.
-            whiten: whether to give w the mean and covariance of the prior exactly.
-
-        Returns:
-            The source of the corrected prompts.
-        """
-        sums = self._sums()
-        xp = numpy_of(*sums)
-        x_sum, w_sum, ww_sum = (xp.asarray(part) for part in sums)
-        new = self
-        if center:
-            new = eqx.tree_at(lambda s: s.x_mean, new, as_array(x_sum / self.num_prompts))
-        if whiten:
-            mean = w_sum / self.num_prompts
-            outer = xp.einsum("io,jo->oij", mean, mean)
-            values, vectors = xp.linalg.eigh((ww_sum - self.num_prompts * outer) / (self.num_prompts - 1))
-            whitener = xp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
-            new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (as_array(mean), as_array(whitener)))
-        return new

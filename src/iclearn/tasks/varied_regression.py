@@ -101,6 +101,7 @@ class VariedRegression(LinearRegression, kind="varied_regression"):
     def source(self, seed: int | Array, dtype: Any, which: str = "train") -> VariedSource:
         raw = super().source(seed, dtype, which)
         fields = {f.name: getattr(raw, f.name) for f in dataclasses.fields(raw)}
+        fields["noiseless"] = raw.noiseless and not self.noise_levels and self.noise_range is None
         law = {"law": self.inputs, "gamma_shape": self.gamma_shape}
         return VariedSource(**fields, **law, levels=self.noise_levels, largest=self.noise_range)
 

@@ -38,16 +38,16 @@ def bayes_predictor(noise: float) -> Bayes:
 
 @eqx.filter_jit
 def _bayes_losses(model: Bayes, task: LinearRegression, key: jax.Array) -> jax.Array:
-    """Mean squared error over one batch of fresh prompts."""
-    batch = task.fresh(0, key, BATCH, "float64")
+    """Mean squared error over one batch of fresh prompts with the noise of the model: one program for all noises."""
+    batch = task.unchecked(noise=model.noise).fresh(0, key, BATCH, "float64")
     assert isinstance(batch, Batch)
     return jnp.mean((jax.vmap(model.predict)(batch.prompt) - batch.target) ** 2)
 
 
 @eqx.filter_jit
-def _group_losses(models: LSAGroup, task: LinearRegression, key: jax.Array) -> jax.Array:
+def _group_losses(models: LSAGroup, task: LinearRegression, noise: jax.Array, key: jax.Array) -> jax.Array:
     """The same for every one of several trained models, on the same prompts."""
-    batch = task.fresh(0, key, BATCH, "float64")
+    batch = task.unchecked(noise=noise).fresh(0, key, BATCH, "float64")
     assert isinstance(batch, Batch)
     return jax.vmap(lambda model: jnp.mean((jax.vmap(model.predict)(batch.prompt) - batch.target) ** 2))(models)
 
@@ -59,7 +59,7 @@ def keys() -> list[jax.Array]:
 
 def sampled(noise: float, context: int = CONTEXT) -> np.ndarray:
     """Loss of the Bayes predictor over batches of fresh prompts: it shares no code with the formula."""
-    model, task = bayes_predictor(noise), paper_task(NORM, context=context, noise=noise)
+    model, task = bayes_predictor(noise), paper_task(NORM, context=context)
     return np.array([_bayes_losses(model, task, key) for key in keys()])
 
 
@@ -80,10 +80,11 @@ def collect(lab: Lab) -> Data:
         with ThreadPoolExecutor(lab.workers) as pool:
             models = list(pool.map(lambda task: train_exactly(task, YQ, lab.seeds)[1], tasks))
         # one after the other: batched solves of the Bayes predictor in two threads can wait for each other for ever
-        rows = [
-            (np.stack([np.asarray(_group_losses(group, task, key)) for key in keys()], 1), sampled(*case))
-            for group, task, case in zip(models, tasks, cases, strict=True)
-        ]
+        rows = []
+        for group, (noise, context) in zip(models, cases, strict=True):
+            given = (group, paper_task(NORM, context=context), jnp.asarray(noise))
+            losses = [np.asarray(_group_losses(*given, key)) for key in keys()]
+            rows.append((np.stack(losses, 1), sampled(noise, context)))
         shape = (len(NOISES) - 1, len(FAR))
         tables = {
             "yq": (
