@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from . import jax_settings as jax_settings
