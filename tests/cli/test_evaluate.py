@@ -62,7 +62,8 @@ def test_a_run_is_evaluated_stored_drawn_and_told(folder, capsys, monkeypatch):
         main([*words, "--seed", "1"])
 
 
-def test_predictors_alone_need_a_dimension(tmp_path, capsys):
+def test_predictors_alone_need_a_dimension(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("iclearn.report.matrix_page.FORMATS", ("png",))
     words = ["evaluate", "averaging", "--dim", "2", "--context-len", "3", "--shifts", "skewed", "--prompts", "40"]
     assert main([*words, "--out", str(tmp_path / "out"), "--quiet"]) == 0
     assert capsys.readouterr().out == ""

@@ -145,14 +145,16 @@ def test_runs_of_every_kind_stand_beside_predictors():
     spread = icl.Covariance.eigenvalues([2.0, 0.5])
     linear = icl.LinearRegression(dim=2, context_len=4, num_prompts=None, covariance=spread)
     merged = trained(linear, icl.Attention("merged"))
-    deep = trained(linear.replace(num_prompts=16), icl.LinearTransformer(layers=2), engine="samples")
-    causal = trained(FunctionClass(dim=2, context_len=4, num_prompts=16), icl.CausalTransformer(layers=1, width=8),
-                     dtype="float32", engine="samples")  # fmt: skip
-    found = evaluate([merged, deep, causal], (), shifts=["length=2", "random_quadrants"], num_prompts=64, trials=20)
-    assert found.runs == (merged.run_id, deep.run_id, causal.run_id)
+    others = {
+        "deep": icl.LinearTransformer(layers=2).initial(linear, icl.Init(0.1), 0, "float64"),
+        "causal": icl.CausalTransformer(layers=1, width=8).initial(linear, icl.Init(0.1), 0, "float32"),
+    }
+    shifts = ["length=2", "random_quadrants"]
+    found = evaluate([merged], (), models=others, shifts=shifts, num_prompts=64, trials=20)
+    assert found.runs == (merged.run_id, "deep", "causal")
     assert np.isfinite(found.data["error"].sel(shift="random_quadrants", position=slice(0, 4))).all()
-    assert "positions were learned for 5 inputs" in found.facts["refused"][f"{causal.run_id} on length=2"]
-    assert np.isnan(found.data["error"].sel(shift="length=2", predictor=causal.run_id)).all()
+    assert "positions were learned for 5 inputs" in found.facts["refused"]["causal on length=2"]
+    assert np.isnan(found.data["error"].sel(shift="length=2", predictor="causal")).all()
     covariance = np.array(found.facts["covariance"])
     np.testing.assert_allclose(np.linalg.eigvalsh(covariance), [0.5, 2.0], rtol=1e-9)
     law = law_of(merged.recipe)

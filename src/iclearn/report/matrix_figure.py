@@ -156,7 +156,7 @@ def sweep_curves(matrix: Matrix) -> Figure | None:
     for place in axes.flat[len(groups) :]:
         place.set_axis_off()
     for place in axes[:, 0]:
-        place.set_ylabel(f"error after {usual} pairs")
+        place.set_ylabel("error at the last query")
     _legend(figure, axes.flat[0], matrix)
     return figure
 
