@@ -27,7 +27,7 @@ RECIPE = icl.Recipe(
     task=TASK,
     model=GROUP,
     init=icl.Init(0.1),
-    optimizer=icl.Optimizer("adam", 2e-3, batch_size=64),
+    optimizer=icl.Optimizer("adam", 2e-3, batch_size=512),
     steps=sampled.LEAST_STEPS,
     engine="samples",
     dtype="float32",
@@ -67,7 +67,7 @@ def test_a_checkpoint_of_either_goes_on_in_the_other():
     fast, plain = one_run(RECIPE, setup), OneRun(run_inputs(RECIPE, setup.model, setup.engine))
     assert isinstance(fast, SampledRuns)
     whole = fast.advance(0, 60, 10)
-    again = SampledRuns(run_inputs(RECIPE, setup.model, setup.engine), setup, fast.sizes, 64)
+    again = SampledRuns(run_inputs(RECIPE, setup.model, setup.engine), setup, fast.sizes, 512)
     first = again.advance(0, 30, 10)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(again.final_state(0))]
     assert plain._restore(leaves) == 30
@@ -83,8 +83,9 @@ def test_a_checkpoint_of_either_goes_on_in_the_other():
         {"task__noise": 0.1},
         {"task__fresh_normals": "jax"},
         {"task__covariance": icl.Covariance.linear()},
-        {"task__context_len": 4, "task__num_prompts": 64},
-        {"optimizer__batch_size": 48},
+        {"task__context_len": 4, "task__num_prompts": 600},
+        {"optimizer__batch_size": 768},
+        {"optimizer__batch_size": 64},
         {"dtype": "float64"},
         {"steps": 20},
         {"model": icl.Attention()},

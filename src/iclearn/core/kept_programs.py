@@ -165,10 +165,11 @@ def _surroundings() -> bytes:
     features = ""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
         features = next((line for line in lines if line.startswith("flags")), "")
-    settings = [jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision]  # type: ignore[attr-defined]
+    names = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
+    settings = [getattr(jax.config, f"jax_{name}", None) for name in names]
     made_by = [numerics(), jax.__version__, jaxlib.version.__version__, eqx.__version__, optax.__version__]
     machine = [processor(), features, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0]
-    return repr([made_by, machine, settings, os.environ.get("XLA_FLAGS"), jax.config.jax_default_prng_impl]).encode()  # type: ignore[attr-defined]
+    return repr([made_by, machine, settings, os.environ.get("XLA_FLAGS")]).encode()
 
 
 def _folder() -> Path | None:
