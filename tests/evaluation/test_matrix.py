@@ -85,6 +85,7 @@ def test_the_two_bayes_references_follow_themselves(noisy):
     assert noisy.follows("bayes_shifted", "prior_mean=2", 2) == "algorithm"
     assert noisy.follows("bayes_training", "prior_mean=2", 2) == "prior"
     assert noisy.follows("ridge=0.25", "prior_mean=2", 2) == "prior", "it is Bayes of the training law"
+    assert noisy.follows("network=2", "prior_mean=2", 3) == "neither", "it is far from both"
     assert noisy.follows("bayes_training", "scale_x=2", 2) == "", "inputs say nothing about the prior"
     error = noisy.data["error"].sel(shift="prior_mean=2", position=2)
     assert error.sel(predictor="bayes_shifted") < 0.5 * error.sel(predictor="bayes_training")

@@ -40,3 +40,8 @@ def test_what_cannot_be_resampled_is_refused():
         bootstrap_band(np.ones((1, 3)))
     with pytest.raises(icl.IclearnError, match="one shape"):
         paired_band(np.ones((4, 3)), np.ones((5, 3)))
+
+
+def test_the_band_of_a_constant_is_the_constant():
+    band = bootstrap_band(np.full((7, 2), 3.0), trials=50)
+    np.testing.assert_allclose([band.low, band.high], 3.0, rtol=1e-12)

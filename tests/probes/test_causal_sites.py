@@ -173,3 +173,10 @@ def test_the_golden_ablations(golden):
         for head in range(heads):
             found = run_sites(made, x, y, silenced(made, layer, head))["answers"]
             np.testing.assert_allclose(found, arrays["ablated"][layer, head], atol=1e-11)
+
+
+def test_of_two_interventions_the_later_one_holds(model, sites, sequences):
+    both = together(silenced(model, 0, [0, 1]), {"0.mixed": (np.array([True, False])[:, None], 2.0)})
+    found = run_sites(model, *sequences, both)["0.mixed"]
+    assert float(abs(found[:, :, 0] - 2).max()) == 0
+    assert float(abs(found[:, :, 1]).max()) == 0

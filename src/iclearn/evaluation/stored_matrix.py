@@ -86,11 +86,16 @@ class Matrix:
 
         Returns:
             ``algorithm`` (the one that knows the shift), ``prior`` (that of the training law), ``neither`` where the
-            band of the difference has both signs, or nothing where the two are the same or not known.
+            band of the difference has both signs or both are farther away than they are from each other, or nothing
+            where the two are the same or not known.
         """
         here = self.data.sel(shift=shift, predictor=name, position=position)
         if not bool(self.data["references_differ"].sel(shift=shift)) or not np.isfinite(here["preference"]):
             return ""
+        apart = self.data["distance"].sel(shift=shift, position=position, reference="bayes_shifted")
+        near = min(float(here["distance"].sel(reference=name)) for name in ("bayes_shifted", "bayes_training"))
+        if near > float(apart.sel(predictor="bayes_training")):
+            return "neither"  # as one that answers 0, which is nearer to something
         if here["preference_high"] < 0:
             return "algorithm"
         return "prior" if here["preference_low"] > 0 else "neither"

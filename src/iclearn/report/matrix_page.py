@@ -150,7 +150,8 @@ def _follows(matrix: Matrix) -> str:
         rows.append(f"<tr><td>{html.escape(words_of(shift))}</td>{''.join(cells)}</tr>")
     note = (
         "Squared distance of the answers to those of Bayes that knows the shift / of Bayes of the training law, and "
-        "which is smaller by the band of their difference on the same prompts."
+        "which is smaller by the band of their difference on the same prompts; neither where both are farther away "
+        "than they are from each other."
     )
     return f'<p class="note">{note}</p><table><tr><th>shift</th>{head}</tr>{"".join(rows)}</table>'
 
