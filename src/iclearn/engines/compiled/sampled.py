@@ -26,10 +26,7 @@ from .fresh_prompts import LANES, PromptSizes, prompts_source
 from .modules import load_module
 from .switch import available
 
-LEAST_BATCH, MOST_BATCH = (
-    32,
-    4096,
-)  # of powers of two; other blocks of prompts are filled up with some that do not count
+LEAST_BATCH, MOST_BATCH = 512, 4096  # powers of two between them; with fewer prompts XLA is as fast
 LEAST_STEPS = 500  # below, compiling takes longer
 
 
