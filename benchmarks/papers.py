@@ -14,8 +14,13 @@ import jax
 from .measure import Case, Result, Scale, run_process
 
 # Seconds that are good enough, on two cores and on an accelerator (None: not said).
-TARGETS = {"zhang2025": (900.0, None), "xie2025": (1200.0, 120.0), "li2024": (900.0, 120.0)}
-SMALLEST = {"zhang2025": "fig6", "xie2025": "fig_bayes", "li2024": "fig_bounds"}
+TARGETS = {
+    "zhang2025": (900.0, None), "xie2025": (1200.0, 120.0), "li2024": (900.0, 120.0),
+    "lu2025": (300.0, None), "letey2026": (300.0, None),
+}  # fmt: skip
+SMALLEST = {
+    "zhang2025": "fig6", "xie2025": "fig_bayes", "li2024": "fig_bounds", "lu2025": "scaling", "letey2026": "test-time",
+}  # fmt: skip
 
 
 def measure(paper: str, *, quick: bool) -> list[Result]:

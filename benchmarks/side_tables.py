@@ -232,10 +232,11 @@ def startup(folder: Path) -> list[str]:
 def papers(folder: Path) -> list[str]:
     """Seconds of whole papers."""
     found: dict[str, list[str]] = {}
-    for name in ("cpu.json", "papers-h200.json"):
+    for name in ("papers-cpu.json", "cpu.json", "papers-h200.json"):
         report = read(folder, name) or {"results": []}
+        newer = {row["name"] for row in (read(folder, "papers-cpu.json") or {"results": []})["results"]}
         for row in report["results"]:
-            if row["name"].startswith("paper/"):
+            if row["name"].startswith("paper/") and not (name == "cpu.json" and row["name"] in newer):
                 where = f"{report['machine']['device']}, {report['machine']['cores']} cores"
                 cells = found.setdefault(row["name"].removeprefix("paper/"), [])
                 cells.append(f"{number(row['median'])} s on {where} ({source(name, report)})")
