@@ -34,6 +34,13 @@ FIGURE3 = "iclearn train --model attnS --head 5 --init 1e-2 --epoch 21 --lr 0.02
 INSTEAD = {
     "dev/figure3": (f"{FIGURE3} --track_value --plot figure3.png", "its own command, smaller, without an environment"),
     "dev/check": ("", "it runs this suite; its syntax is checked"),
+    "dev/build --twice --check": ("", "tests/test_packaging.py builds twice and, marked slow, installs the wheel"),
+    "dev/build": ("", "as above"),
+    "podman build -t iclearn:0.1.0 .": ("", "no container engine: tests/test_packaging.py reads the file"),
+    "podman run --rm iclearn:0.1.0 doctor": ("iclearn doctor", "without the container"),
+    'podman run --rm -v "$PWD":/work iclearn:0.1.0 reproduce zhang2025 fig4': (
+        "iclearn reproduce zhang2025 fig4 --list", "without the container; minutes",
+    ),
     "iclearn train --model attnS --head 5 --init 1e-2 --epoch 10001 --lr 0.02 --show": (
         "iclearn train --model attnS --head 5 --init 1e-2 --epoch 101 --lr 0.02 --show", "fewer steps",
     ),
@@ -119,6 +126,7 @@ def folder(tmp_path_factory):
         args=np.array(json.dumps(settings | {"steps": 1})),
     )  # fmt: skip
     run("iclearn sweep examples/sweeps/learning-rate.yaml --out lr")
+    run("iclearn train --model attnM --head 2 --epoch 5 --trainset_size 20 --no-text")  # a store of runs
     yield place
     os.chdir(before)
 
@@ -143,7 +151,7 @@ def test_commands_of_a_page_run(page, folder):
             if line.startswith("#!"):
                 script(line, folder)
             elif line.startswith("dev/"):
-                subprocess.run(["bash", "-n", str(ROOT / line)], check=True)
+                subprocess.run(["bash", "-n", str(ROOT / line.split()[0])], check=True)
             if not line.startswith("#!") and (reduced := instead(line)):
                 run(reduced)
 

@@ -222,7 +222,9 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
 
 
 def _cut(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
-    return as_array(np.asarray(_normal_row(key))[: math.prod(shape)].reshape(shape))
+    with jax.ensure_compile_time_eval():  # also while something else is traced: the key is known
+        row = np.asarray(_normal_row(key))
+    return as_array(row[: math.prod(shape)].reshape(shape))
 
 
 def counter_streams() -> bool:
