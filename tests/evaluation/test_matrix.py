@@ -142,6 +142,7 @@ def trained(task, model, **fields) -> icl.Trace:
     return icl.simulate(icl.Recipe(task=task, model=model, init=icl.Init(0.1), steps=2, **fields))
 
 
+@pytest.mark.slow
 def test_runs_of_every_kind_stand_beside_predictors():
     spread = icl.Covariance.eigenvalues([2.0, 0.5])
     linear = icl.LinearRegression(dim=2, context_len=4, num_prompts=None, covariance=spread)

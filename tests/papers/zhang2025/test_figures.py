@@ -205,6 +205,7 @@ class TestFig5:
 
 
 class TestFig6:
+    @pytest.mark.slow
     def test_laws_hold_at_reduced_size(self, tmp_path, monkeypatch):
         monkeypatch.setattr(fig6, "MERGED_SCALES", (1e-6, 1e-3, 0.3))
         monkeypatch.setattr(fig6, "SEPARATE_SCALES", (5e-3, 1e-2, 1.0))
