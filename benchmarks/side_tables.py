@@ -218,13 +218,13 @@ def memory(folder: Path) -> list[str]:
 
 def startup(folder: Path) -> list[str]:
     """Seconds until something happens."""
-    here, shell = read(folder, CPU), read(folder, "cpu.json")
-    rows = []
+    here, name = read(folder, CPU), "shell-cpu.json" if (folder / "shell-cpu.json").exists() else "cpu.json"
+    shell, rows = read(folder, name), []
     for row in (here or {}).get("startup") or []:
         rows.append([row["what"], number(min(row["wall_s"])), number(min(row["processor_s"])), f"`{CPU}`"])
     for row in (shell or {}).get("results", []):
         if row["name"].startswith("shell/") and row["name"] != "shell/help":
-            cells = [row["what"], number(row["minimum"]), number(min(row["cpu_repeats"])), "`cpu.json`"]
+            cells = [row["what"], number(row["minimum"]), number(min(row["cpu_repeats"])), f"`{name}`"]
             rows.append(cells)
     return table(["what", "seconds", "of the processor", "from"], rows, "lrrl")
 
