@@ -111,6 +111,7 @@ def test_one_run_is_the_plain_loop(by, name):
 
 
 @needs_numba
+@pytest.mark.slow
 def test_float32_stays_within_its_rounding(by):
     made = recipe("separate", prompts=80, dtype="float32")
     narrow, wide = by(made, True), by(made.replace(dtype="float64"), False)
@@ -127,7 +128,7 @@ def test_a_divergence_is_at_the_same_step(by):
 
 
 @needs_numba
-@pytest.mark.parametrize("rule", ["gd", "adam"])
+@pytest.mark.parametrize("rule", ["gd", pytest.param("adam", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("first", "then"), [(True, True), (True, False), (False, True)])
 def test_a_run_goes_on_from_a_checkpoint_by_either_code(by, killed_at_save, rule, first, then):
     made, keeper = recipe(rule=rule, prompts=80), killed_at_save(30)
@@ -187,7 +188,13 @@ def test_runs_side_by_side_are_runs_alone(monkeypatch):
 
 
 BATCHES = {name: CASES[name] for name in CASES if name != "a prior with a mean"}
-SLOW_BATCHES = {*SLOW, "full on infinitely many prompts", "full, moments, loops, separate", "adamw, loops"}
+SLOW_BATCHES = {
+    *SLOW,
+    "full on infinitely many prompts",
+    "full, moments, loops, separate",
+    "adamw, loops",
+    "network, moments",
+}
 
 
 def numbers(base: Recipe, runs: int) -> dict[str, np.ndarray]:
@@ -216,7 +223,8 @@ def test_a_batch_is_the_plain_loop(monkeypatch, name):
 @pytest.mark.parametrize(
     ("rule", "dtype"),
     [
-        ("gd", "float32"), ("adam", "float64"), pytest.param("gd", "float64", marks=pytest.mark.slow),
+        ("gd", "float32"), pytest.param("adam", "float64", marks=pytest.mark.slow),
+        pytest.param("gd", "float64", marks=pytest.mark.slow),
         pytest.param("adam", "float32", marks=pytest.mark.slow),
     ],
 )  # fmt: skip

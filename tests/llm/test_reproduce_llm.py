@@ -128,6 +128,7 @@ def test_shared_shots_give_one_prefix(run):
     assert len(set(asked)) == 10
 
 
+@pytest.mark.slow
 def test_another_family_and_several_seeds(model_folders, stsb, tmp_path):
     flags = ("--stsb", stsb, "--model", model_folders["qwen2"], "--pairs", 5, "--shots", 1, "--features", "hidden")
     assert reproduce("fig_conditions", *flags, "--shared-shots", "--seeds", 2, "--out", tmp_path) in (0, 1)

@@ -191,6 +191,7 @@ def test_measured_values_read_well():
     assert short({"a": 0.123456, "b": [1, 2.0]}) == "a: 0.1235, b: [1, 2]"
 
 
+@pytest.mark.slow
 def test_figures_collected_by_processes_of_their_own_are_the_same(tmp_path):
     """With cores to spare each figure has a process; verdicts, facts and data are those of one process."""
     paper = load_paper("zhang2025")

@@ -97,6 +97,7 @@ def test_published_runs_are_drawn_beside_ours(tmp_path, golden):
     plt.close(PAPER.figure("spikes").draw(data))
 
 
+@pytest.mark.slow
 def test_transience_runs_from_the_command_line(tmp_path, capsys):
     main(["reproduce", "linear-transience", "--preset", "tiny", "--seeds", "2", "--out", str(tmp_path), "--json"])
     told = {v["claim"]: v["verdict"] for v in json.loads(capsys.readouterr().out)["verdicts"]}

@@ -65,6 +65,7 @@ def check(count: int) -> None:
         assert total.wrong <= 0.02 * (total.right + total.wrong + total.silent), (kind, total)
 
 
+@pytest.mark.slow
 def test_a_hundred_curves():
     check(9)
 

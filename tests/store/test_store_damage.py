@@ -202,6 +202,7 @@ def test_runs_of_format_2_are_read(tmp_path):
             Trace.load(tmp_path / "runs" / f"{name}.zarr")
 
 
+@pytest.mark.slow
 def test_processes_that_write_the_same_run_do_not_disturb_each_other(tmp_path):
     script = Path(__file__).with_name("writers_at_once.py")
     command = [sys.executable, str(script), str(tmp_path), "25"]
