@@ -66,6 +66,14 @@ def golden():
     return read
 
 
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """Close what a test drew: pyplot keeps figures, and warns (an error here) at the 21st of a process."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def few_compiled_programs():
     """Forget compiled programs where a process holds too many memory maps: at 65,530 of them XLA crashes."""
