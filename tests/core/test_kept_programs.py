@@ -1,5 +1,7 @@
 """Programs kept on disk give the numbers of the plain ones, and nothing wrong or foreign is taken for one."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -98,12 +100,26 @@ def test_runs_by_kept_programs_are_those_without(folder, noise):
     assert len(list(folder.iterdir())) == 4  # normals, sums, moments, the loop
 
 
-def test_compiling_ahead_is_used(folder):
+@pytest.fixture
+def compiled(monkeypatch):
+    """Names of the programs that are compiled."""
+    names, make = [], kept_programs._make
+
+    def noted(function, *args):
+        names.append(function.__name__)
+        return make(function, *args)
+
+    monkeypatch.setattr(kept_programs, "_make", noted)
+    return names
+
+
+def test_threads_that_ask_for_the_same_program_compile_it_once(folder, compiled):
     source = icl.LinearRegression(dim=2, context_len=5, num_prompts=40).source(0, "float64")
     features = Cubic(2, 1, "context")
     compile_ahead(stream_moments, source, features, 1, 0)
-    assert len(kept_programs._ahead) == 1
-    ahead = stream_moments(source, features, 1, 0)
-    assert not kept_programs._ahead
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: stream_moments(source, features, 1, 0).second, range(3)))
+    assert compiled.count("stream_moments") == 1
     kept_programs.keep_programs(False)
-    np.testing.assert_array_equal(stream_moments(source, features, 1, 0).second, ahead.second)
+    for second in found:
+        np.testing.assert_array_equal(stream_moments(source, features, 1, 0).second, second)

@@ -39,8 +39,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _OWN = ("iclearn.core.", "iclearn.tasks.", "iclearn.models.", "iclearn.engines.")  # hashed by `numerics`
 _OTHERS = ("builtins", "copyreg", "numpy", "jax", "equinox", "optax")  # their versions are in the name
 _switched_on = os.environ.get(KEEP_SWITCH, "off").lower() not in {"off", "0", "no", "false"}
-_loaded: dict[bytes, Callable[..., Any] | None] = {}
-_ahead: dict[bytes, Future[Callable[..., Any] | None]] = {}
+_loaded: dict[bytes, Future[Callable[..., Any] | None]] = {}
 _compiling, _lock = 0, threading.Lock()
 
 
@@ -79,11 +78,7 @@ def kept(function: FunctionT) -> FunctionT:
         made_from = _made_from(function, args)
         if made_from is None:
             return jitted(*args)
-        if made_from in _ahead:
-            _loaded[made_from] = _ahead.pop(made_from).result()
-        if made_from not in _loaded:
-            _loaded[made_from] = _program(function, args, made_from)
-        program = _loaded[made_from]
+        program = _found(function, args, made_from)
         arrays = [leaf for leaf in jax.tree.leaves(args) if eqx.is_array(leaf)]
         return jitted(*args) if program is None else program(*arrays)
 
@@ -102,9 +97,23 @@ def compile_ahead(function: Any, *args: Any) -> None:
     """
     if not _switched_on or (made_from := _made_from(function.wrapped, args)) is None:
         return
-    if made_from not in _loaded and made_from not in _ahead:
+    if made_from not in _loaded:
         run = contextvars.copy_context().run  # whoever counts programs here counts it
-        _ahead[made_from] = _threads().submit(run, _program, function.wrapped, args, made_from)
+        _threads().submit(run, _found, function.wrapped, args, made_from)
+
+
+def _found(function: Callable[..., Any], args: Any, made_from: bytes) -> Callable[..., Any] | None:
+    """The program, loaded or compiled by the first thread that asks for it; the others wait."""
+    with _lock:
+        first = made_from not in _loaded
+        future = _loaded.setdefault(made_from, Future())
+    if first:
+        try:
+            future.set_result(_program(function, args, made_from))
+        except BaseException as error:
+            del _loaded[made_from]
+            future.set_exception(error)
+    return future.result()
 
 
 @functools.cache

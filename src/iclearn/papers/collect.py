@@ -17,6 +17,7 @@ from typing import Any
 from ..core.atomic import set_aside, write_text
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
+from ..core.threads import one_core_each
 from ..store.locks import held
 from .base import Figure, Paper, PaperOptions, Verdict
 from .lab import Lab
@@ -109,11 +110,12 @@ def collect(
 
     results = {}
     processes = 1 if draw_only or options is not None or paper.id not in PAPERS.names() else side_by_side(lab.workers)
-    for figure, elsewhere in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
-        results[figure.id] = one(figure, elsewhere)
-        _remember(paper, results[figure.id], out)
-        if each is not None:
-            each(results[figure.id])
+    with one_core_each():  # what is large enough for several cores is divided among threads by the figure
+        for figure, elsewhere in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
+            results[figure.id] = one(figure, elsewhere)
+            _remember(paper, results[figure.id], out)
+            if each is not None:
+                each(results[figure.id])
     return [results[figure.id] for figure in chosen]
 
 
@@ -156,7 +158,8 @@ def _collected_apart(
 def _collect_one(paper: str, figure: str, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Fill the store with what one figure needs and return the facts; the caller reads the data, and judges."""
     lab, begin = Lab(out, **settings), time.perf_counter()
-    load_paper(paper).figure(figure).collect(lab)
+    with one_core_each():
+        load_paper(paper).figure(figure).collect(lab)
     return {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin}
 
 

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...core.forms import Moments
+from ...core.forms import AbstractForm, Moments
 from ...core.model import AbstractModel
 from ...core.task import AbstractTask
 from ...models.base import AbstractFeatureModel, HeadFactors
 from ...tasks.expectations import KroneckerForm
 from ..base import AbstractEngine
 from ..contractions import Sizes, pair_indices
+from ..optimizers import Hyper
 from ..quadratic import QuadraticEngine
 from .inputs import RunInputs
 
@@ -108,15 +109,37 @@ def unroll(runs: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
     def one(run: RunInputs) -> tuple[Array, Array]:
         factors, train = trained_factors(run.model, run.engine), run.engine.train  # type: ignore[attr-defined]
         assert factors is not None
-        scale = 2 * run.hyper.lr if run.hyper.rule in ("gd", "sgd") else jnp.full_like(run.hyper.lr, 2.0)
         basis = jnp.linalg.eigh(train.inputs)[1] if rotate else None
-        form = _moments(train, sizes) if sizes.full else _expectation(train, sizes, basis)
-        form = [scale * form[0], scale * form[1], *form[2:]]
-        numbers = jnp.concatenate([jnp.stack([scale, train.constant]), *(part.ravel() for part in form)])
-        return jnp.concatenate([row.ravel() for row in weight_rows(factors, basis)]), numbers
+        weights = jnp.concatenate([row.ravel() for row in weight_rows(factors, basis)])
+        return weights, form_numbers(train, run.hyper, sizes, basis)
 
     weights, numbers = jax.vmap(one, out_axes=1)(runs)
     return Unrolled(weights, numbers, sizes)
+
+
+def form_numbers(
+    train: AbstractForm, hyper: Hyper, sizes: Sizes, basis: Float[Array, "dim dim"] | None
+) -> Float[Array, " number"]:
+    """The numbers of a run's form, in the order of `contractions.Sizes.num_numbers`.
+
+    Args:
+        train: the form.
+        hyper: of the run; gradient descent multiplies by the learning rate here, once.
+        sizes: what the step depends on; heads and rank do not count.
+        basis: (dim, dim) orthonormal columns in which to write a form of infinitely many prompts (None: as it is).
+
+    Returns:
+        (number) scale and constant, the cross term, the second moments.
+    """
+    scale = 2 * hyper.lr if hyper.rule in ("gd", "sgd") else jnp.full_like(hyper.lr, 2.0)
+    if sizes.full:
+        assert isinstance(train, Moments)
+        form = _moments(train, sizes)
+    else:
+        assert isinstance(train, KroneckerForm)
+        form = _expectation(train, sizes, basis)
+    form = [scale * form[0], scale * form[1], *form[2:]]
+    return jnp.concatenate([jnp.stack([scale, train.constant]), *(part.ravel() for part in form)])
 
 
 def _moments(train: Moments, sizes: Sizes) -> list[Array]:

@@ -62,7 +62,7 @@ def train_compiled(
             curves[start : start + step] = losses.reshape(len(lengths), step).T[: count - start]
     else:
         step = 1
-        sample = load_module(run_source(sizes, dtype, rule)).sample
+        sample = load_module(run_source(sizes, dtype, rule, "sample")).sample
 
         def work(start: int) -> None:
             form = loop_numbers(np.ascontiguousarray(numbers[:, start]), sizes)

@@ -10,6 +10,8 @@ from . import loops, straight
 from .update_rules import MEMORY, constants_source, update_source
 
 MOST_STRAIGHT = 900  # multiplications of a step; beyond, straight lines take long to compile and loops are as fast
+SHARED_RANKS = 4  # ranks that share a program, which takes seconds to compile
+INNER = "no_cpython_wrapper=True, no_cfunc_wrapper=True"  # called by compiled code only
 RULES = tuple(MEMORY)
 
 
@@ -25,18 +27,39 @@ def is_straight(sizes: Sizes) -> bool:
     return sizes.products <= MOST_STRAIGHT
 
 
-def run_source(sizes: Sizes, dtype: str, rule: str) -> str:
+def shared_sizes(sizes: Sizes) -> Sizes:
+    """The sizes of the program that trains a run: one program for several ranks, where heads cost little.
+
+    Keys and queries are filled up with rows of zeros, which stay zero: the gradient of a key is proportional to its
+    query, and the other way around.
+
+    Args:
+        sizes: what the step of the run depends on.
+
+    Returns:
+        The same with the rank rounded up to a multiple of SHARED_RANKS, where the heads of that rank take less than a
+        third of the multiplications of the form; else unchanged.
+
+    >>> shared_sizes(Sizes(8, 9, 1, "moments", gram=True)).rank, shared_sizes(Sizes(4, 5, 1, "moments")).rank
+    (4, 1)
+    """
+    wide = sizes._replace(rank=-(-sizes.rank // SHARED_RANKS) * SHARED_RANKS)
+    return wide if 3 * (wide.products - wide.form_products) <= wide.form_products else sizes
+
+
+def run_source(sizes: Sizes, dtype: str, rule: str, entry: str = "advance") -> str:
     """The program of one run.
 
     Args:
         sizes: what the step depends on.
         dtype: name of the precision.
         rule: name of the update rule.
+        entry: the function that is wanted.
 
     Returns:
-        Source with two functions. ``advance(weights, numbers, memory, hyper, first, steps, every, losses, records)``
-        makes `steps` steps, the first of which has number `first`, writes the loss before each and the weights every so
-        many steps. ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes losses at sampled steps only.
+        Source with it. ``advance(weights, numbers, memory, hyper, first, steps, every, losses, records)`` makes `steps`
+        steps, the first of which has number `first`, writes the loss before each and the weights every so many steps.
+        ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes losses at sampled steps only.
     """
     if is_straight(sizes):
         functions, room = {"gradient": straight.gradient_source(sizes)}, 0
@@ -73,7 +96,7 @@ def run_source(sizes: Sizes, dtype: str, rule: str) -> str:
         "sample": (f"void({', '.join([real] * 4)}, int64[::1], {real})",
                    "sample(weights, numbers, memory, hyper, lengths, losses)", sample),
     }  # fmt: skip
-    return _module(dtype, functions, entries)
+    return _module(dtype, functions, {entry: entries[entry]})
 
 
 def block_source(sizes: Sizes, dtype: str, rule: str, lanes: int) -> str:
@@ -105,7 +128,7 @@ def _module(dtype: str, functions: dict[str, str], entries: dict[str, tuple[str,
     parts = ["import math\n\nimport numba\nimport numpy as np\n", constants_source(dtype)]
     common = 'fastmath={"contract"}, nogil=True, error_model="numpy"'
     for source in functions.values():
-        parts.append(f"@numba.njit({common})\n{source}")
+        parts.append(f"@numba.njit({common}, {INNER})\n{source}")
     for signature, head, lines in entries.values():
         body = "".join(f"{line}\n" for line in lines)
         decorator = f'@numba.njit("{signature}", cache=CACHE, {common})'
