@@ -35,7 +35,7 @@ FAMILIES = ("merged", "separate", "merged_reduced", "separate_reduced", "mlp", "
 
 
 def recipe(family="separate", *, dim=3, heads=2, rank=1, prompts=None, rule="gd", rotate=True, **more) -> Recipe:
-    lr = more.pop("lr", {"gd": 0.02, "sgd": 0.02, "momentum": 0.002, "adam": 0.002, "adamw": 0.002}[rule])
+    lr = more.pop("lr", {"gd": 0.02, "sgd": 0.02, "momentum": 0.002, "adam": 0.002, "adamw": 0.002, "flow": 0.02}[rule])
     if family in ("merged", "merged_reduced", "mlp"):
         lr *= 0.1
     prior = more.pop("prior", {})
@@ -116,6 +116,24 @@ def test_one_run_is_the_plain_loop(by, name):
     assert compiled.provenance["path"] == f"compiled (numba {numba_version()})"
     assert plain.provenance["path"] == "xla"
     assert compiled.loss[-1] < 0.9 * compiled.loss[0], "it has learned something"
+
+
+@needs_numba
+def test_a_flow_is_that_of_the_loop_to_its_tolerance(by):
+    made = recipe("separate_reduced", rule="flow", lr=0.2, steps=300)
+    compiled, plain = by(made, True), by(made, False)
+    assert compiled.provenance["path"] != plain.provenance["path"] == "xla"
+    assert list(compiled.data.variables) == list(plain.data.variables)
+    np.testing.assert_allclose(compiled.loss, plain.loss, rtol=1e-6)
+    np.testing.assert_array_equal(compiled.data["record"], plain.data["record"])
+    np.testing.assert_allclose(compiled.data["weight_key"], plain.data["weight_key"], rtol=1e-5, atol=1e-7)
+    assert compiled.loss[-1] < 0.9 * compiled.loss[0]
+
+
+@needs_numba
+def test_a_flow_that_leaves_floating_point_diverges(by):
+    made = recipe("separate_reduced", rule="flow", lr=0.2, steps=300, init=Init(1e80))
+    assert by(made, True).status is Status.DIVERGED
 
 
 @needs_numba

@@ -181,6 +181,21 @@ def advance_sampled(
     return jax.lax.scan(segment, state, (marks[:-1], marks[1:]))
 
 
+def flow_tolerance(dtype: Any) -> float:
+    """The relative error that a step of a gradient flow may make.
+
+    Args:
+        dtype: the precision.
+
+    Returns:
+        FLOW_RTOL, or what single precision can meet.
+
+    >>> flow_tolerance("float64")
+    1e-09
+    """
+    return max(FLOW_RTOL, 16 * float(np.finfo(dtype).eps))
+
+
 @eqx.filter_jit
 def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Array, ""]) -> tuple[State, Chunk]:
     """FLOW_STEPS steps of gradient flow, τẆ = −½ ∂L/∂W, read at t/τ = 2·lr·step where gradient descent would be.
@@ -206,7 +221,7 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
 
     interval = 2 * hyper.lr
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
-    rtol = max(FLOW_RTOL, 16 * float(jnp.finfo(times.dtype).eps))  # float32 cannot meet FLOW_RTOL
+    rtol = flow_tolerance(times.dtype)
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in jax.tree.leaves(arrays)]))
     control = diffrax.PIDController(rtol=rtol, atol=rtol * largest)
     path = diffrax.diffeqsolve(

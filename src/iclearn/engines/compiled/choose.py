@@ -10,14 +10,16 @@ from ..contractions import Sizes
 from .programs import RULES
 from .switch import SWITCH, available, choice
 
-NO_FORM = "it is for exact engines, linear attention with one output, no test sets, and gd, sgd, momentum, adam, adamw"
+NO_FORM = (
+    "it is for exact engines, linear attention with one output, no test sets, and gd, sgd, momentum, adam, adamw, flow"
+)
 MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix in memory, whoever makes it
 MOST_PRODUCTS = 2_000_000  # of a step; beyond, nothing was measured
 MOST_HEAD_PRODUCTS = 100_000  # of those, outside the form; beyond, matrix products of a library overtake loops
 
 # The loop in JAX takes this long for a step, and for each multiplication in it (docs/compiled.md); a single run that it
-# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code, though runs seldom
-# come alone.
+# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code, which is longer
+# but is spent once for all runs of a process.
 STEP_SECONDS, PRODUCT_SECONDS, WORTH = 4.5e-6, 3e-10, 0.15
 
 
@@ -82,4 +84,4 @@ def run_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
     if sizes is None or choice() == "require":
         return sizes
     plain = recipe.steps * (STEP_SECONDS + PRODUCT_SECONDS * sizes.products)
-    return sizes if plain >= WORTH else None
+    return sizes if plain >= WORTH or recipe.optimizer.rule == "flow" else None  # whose program takes JAX four seconds

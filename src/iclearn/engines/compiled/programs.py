@@ -6,13 +6,13 @@ Of "fast math" Numba is allowed one thing: to fuse a multiplication and an addit
 from __future__ import annotations
 
 from ..contractions import Sizes
-from . import loops, straight
+from . import flows, loops, straight
 from .update_rules import MEMORY, constants_source, update_source
 
 MOST_STRAIGHT = 900  # multiplications of a step; beyond, straight lines take long to compile and loops are as fast
 SHARED_RANKS = 4  # ranks that share a program, which takes seconds to compile
 INNER = "no_cpython_wrapper=True, no_cfunc_wrapper=True"  # called by compiled code only
-RULES = tuple(MEMORY)
+RULES = (*MEMORY, "flow")
 
 
 def is_straight(sizes: Sizes) -> bool:
@@ -61,10 +61,7 @@ def run_source(sizes: Sizes, dtype: str, rule: str, entry: str = "advance") -> s
         steps, the first of which has number `first`, writes the loss before each and the weights every so many steps.
         ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes losses at sampled steps only.
     """
-    if is_straight(sizes):
-        functions, room = {"gradient": straight.gradient_source(sizes)}, 0
-    else:
-        functions, room = loops.gradient_sources(sizes), loops.work_size(sizes)
+    functions, room = _gradient(sizes)
     functions["update"] = update_source(sizes, rule)
     begin = f"    work, out = np.zeros({room}, REAL), np.empty({sizes.num_weights}, REAL)"
     step = "update(weights, out, memory, hyper, {})"
@@ -99,6 +96,30 @@ def run_source(sizes: Sizes, dtype: str, rule: str, entry: str = "advance") -> s
     return _module(dtype, functions, {entry: entries[entry]})
 
 
+def flow_source(sizes: Sizes, dtype: str) -> str:
+    """The program of a gradient flow.
+
+    Args:
+        sizes: what the gradient depends on.
+        dtype: name of the precision.
+
+    Returns:
+        Source with one function, ``flow(weights, numbers, interval, rtol, losses, records)``: see `flows.flow_lines`.
+    """
+    functions, room = _gradient(sizes)
+    signature = f"void({dtype}[::1], {dtype}[::1], {dtype}, {dtype}, {dtype}[::1], {dtype}[:, ::1])"
+    head = "flow(weights, numbers, interval, rtol, losses, records)"
+    entry = (signature, head, flows.flow_lines(sizes.num_weights, room))
+    return _module(dtype, functions, {"flow": entry}, flows.tableau_source())
+
+
+def _gradient(sizes: Sizes) -> tuple[dict[str, str], int]:
+    """The functions of the gradient of one run, and the numbers that it needs room for."""
+    if is_straight(sizes):
+        return {"gradient": straight.gradient_source(sizes)}, 0
+    return loops.gradient_sources(sizes), loops.work_size(sizes)
+
+
 def block_source(sizes: Sizes, dtype: str, rule: str, lanes: int) -> str:
     """The program of a block of runs; `is_straight` must hold.
 
@@ -124,8 +145,10 @@ def block_source(sizes: Sizes, dtype: str, rule: str, lanes: int) -> str:
     return _module(dtype, straight.block_sources(sizes, rule, lanes), {"train": entry})
 
 
-def _module(dtype: str, functions: dict[str, str], entries: dict[str, tuple[str, str, list[str]]]) -> str:
-    parts = ["import math\n\nimport numba\nimport numpy as np\n", constants_source(dtype)]
+def _module(
+    dtype: str, functions: dict[str, str], entries: dict[str, tuple[str, str, list[str]]], constants: str = ""
+) -> str:
+    parts = ["import math\n\nimport numba\nimport numpy as np\n", constants_source(dtype), constants]
     common = 'fastmath={"contract"}, nogil=True, error_model="numpy"'
     for source in functions.values():
         parts.append(f"@numba.njit({common}, {INNER})\n{source}")

@@ -15,11 +15,11 @@ from ..base import AbstractEngine
 from ..batch.inputs import RunInputs
 from ..batch.rows import form_numbers, trained_factors, weight_rows
 from ..contractions import Sizes, weight_axes
-from ..loop import Chunk, State
+from ..loop import Chunk, State, flow_tolerance
 from ..optimizers import Hyper
 from .loops import loop_numbers
 from .modules import load_module
-from .programs import is_straight, run_source, shared_sizes
+from .programs import flow_source, is_straight, run_source, shared_sizes
 from .update_rules import MEMORY
 
 
@@ -42,7 +42,10 @@ class CompiledRun:
         self._own = own_places(sizes, self.sizes)
         self._hyper = np.stack([np.asarray(a) for a in (run.hyper.lr, run.hyper.momentum, run.hyper.weight_decay)])
         self._places = np.asarray(_places(run.model, run.engine))
-        self._advance = load_module(run_source(self.sizes, self.dtype, self.rule)).advance
+        if self.rule == "flow":
+            self._flow = load_module(flow_source(self.sizes, self.dtype)).flow
+        else:
+            self._advance = load_module(run_source(self.sizes, self.dtype, self.rule)).advance
         self.load(self._state_leaves())
 
     def _leaves(self) -> list[np.ndarray]:
@@ -64,7 +67,7 @@ class CompiledRun:
         slots = [self._padded(np.concatenate(kept[i : i + count])) for i in range(0, len(kept), count)]
         self.weights = self._padded(self._flat)
         self.memory = np.concatenate(slots) if slots else np.zeros(0, self.dtype)
-        assert len(self.memory) == MEMORY[self.rule] * len(self.weights)
+        assert len(self.memory) == MEMORY.get(self.rule, 0) * len(self.weights)
 
     def _padded(self, flat: np.ndarray) -> np.ndarray:
         """Numbers in the order of the model as the program holds them, zeros where it has room for a larger rank."""
@@ -77,16 +80,20 @@ class CompiledRun:
 
         Args:
             stop: the step.
-            every: steps from one record of the weights to the next.
+            every: steps from one record of the weights to the next; a flow records them at each.
 
         Returns:
             What was recorded.
         """
         count = stop - self.step
+        every = 1 if self.rule == "flow" else every
         losses = np.empty(count, self.dtype)
         records = np.empty((-(-count // every), len(self.weights)), self.dtype)
-        given = (self.weights, self._numbers, self.memory, self._hyper)
-        self._advance(*given, self.step, count, every, losses, records)
+        if self.rule == "flow":
+            self._flow(self.weights, self._numbers, 2 * self._hyper[0], flow_tolerance(self.dtype), losses, records)
+        else:
+            given = (self.weights, self._numbers, self.memory, self._hyper)
+            self._advance(*given, self.step, count, every, losses, records)
         self.step = stop
         rows = np.repeat(self._flat[None], len(records), 0)
         rows[:, self._places] = records[:, self._own]
