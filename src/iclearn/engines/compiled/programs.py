@@ -42,7 +42,7 @@ def run_source(sizes: Sizes, dtype: str, rule: str) -> str:
         functions, room = {"gradient": straight.gradient_source(sizes)}, 0
     else:
         functions, room = loops.gradient_sources(sizes), loops.work_size(sizes)
-    functions["update"] = update_source(sizes, rule)
+    functions["update"] = update_source(sizes.num_weights, rule)
     begin = f"    work, out = np.zeros({room}, REAL), np.empty({sizes.num_weights}, REAL)"
     step = "update(weights, out, memory, hyper, {})"
     advance = [
