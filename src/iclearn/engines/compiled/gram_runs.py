@@ -170,7 +170,7 @@ class ExactGramRun(GramRun):
         white = np.array_equal(root, np.eye(len(root)))
         room = [np.zeros((rows, self._pairs), self.dtype) for rows in (self._rows, len(root))]
         wide = (np.pad(second, (0, more)), np.pad(cross.T, ((0, 0), (0, more))), root[:0] if white else root)
-        self._form = (*(np.ascontiguousarray(part) for part in wide), float(form.moments.constant), *room)
+        self._form = (*(np.array(part, order="C") for part in wide), float(form.moments.constant), *room)
         self._program = load_module(exact_source(self.dtype, run.hyper.rule)).advance
 
     def _run_program(self, given: tuple[Any, ...], steps: np.ndarray) -> None:

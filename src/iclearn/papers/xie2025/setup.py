@@ -18,11 +18,8 @@ from jaxtyping import Array, Float
 from ...core.jax_settings import small_work
 from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
-from ...engines.base import AbstractEngine
-from ...engines.loop import State, initial_state, take_step
-from ...engines.optimizers import Hyper
+from ...engines.descend import descend
 from ...engines.quadratic import QuadraticEngine
-from ...engines.samples import step_key
 from ...models import LSA, LSAGroup, LSATogether
 from ...tasks import Covariance, LinearRegression
 from ...tasks.gram_moments import GramForm, gram_form
@@ -176,35 +173,32 @@ def measured_rest(lab: Lab, runs: dict[float, list[Trace]]) -> xr.Dataset:
 # --- exact training to convergence
 
 
-@eqx.filter_jit
-def _descend(engine: AbstractEngine, models: LSAGroup, hyper: Hyper, steps: Array) -> LSAGroup:
-    def one(model: LSAGroup) -> LSAGroup:
-        def step(_: Array, now: State) -> State:
-            return take_step(engine, hyper.transformation(), now, step_key(0))[0]
-
-        return jax.lax.fori_loop(0, steps, step, initial_state(model, hyper)).model  # type: ignore[return-value]
-
-    return jax.vmap(one)(models)
-
-
 def train_exactly(
     task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None
 ) -> tuple[Float[np.ndarray, " seed"], LSAGroup]:
-    """Adam on the exact loss with falling learning rates, all seeds side by side: final losses, and the models.
+    """Adam on the exact loss with falling learning rates, for every seed: final losses, and the models.
 
     Args:
         guess: w_q, kept fixed (None: as `member` says).
     """
     with small_work():
-        engine = QuadraticEngine(gram_form(task, 0, "float64"), ())
-        parts = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
-        models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-        if guess is not None:
-            models = eqx.tree_at(lambda m: m.guess, models, jnp.broadcast_to(jnp.asarray(guess), models.guess.shape))
-        for lr, steps in STAGES:
-            models = _descend(engine, models, Hyper.of(Optimizer("adam", lr), "float64"), jnp.asarray(steps))
-        form = _form(task)
-        return np.asarray(jax.vmap(lambda model: form(model.coefficients()))(models)), models
+        models = _stacked(_ends(task, member, seeds, guess))
+        return np.asarray(_losses(_form(task), LSATogether((member,)), models.weights()))[:, 0], models
+
+
+def _ends(
+    task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None
+) -> list[LSAGroup]:
+    """Where exact training of each seed ends."""
+    engine = QuadraticEngine(_form(task), ())
+    models = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
+    if guess is not None:
+        models = [eqx.tree_at(lambda m: m.guess, model, jnp.asarray(guess)[None]) for model in models]
+    return descend(engine, models, [(Optimizer("adam", lr), steps) for lr, steps in STAGES])
+
+
+def _stacked(models: Sequence[LSAGroup]) -> LSAGroup:
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *models)
 
 
 def exact_losses(
@@ -214,10 +208,12 @@ def exact_losses(
 
     def compute() -> xr.Dataset:
         jobs = list(product(tasks.values(), members))
-        with ThreadPoolExecutor(lab.workers) as pool:
-            found = list(pool.map(lambda job: train_exactly(job[0], job[1], lab.seeds)[0], jobs))
-        table = np.array(found).reshape(len(tasks), len(members), lab.num_seeds).transpose(0, 2, 1)
-        return xr.Dataset({"loss": ((axis, "seed", "member"), table)}, {axis: list(tasks)})
+        with small_work(), ThreadPoolExecutor(lab.workers) as pool:
+            ends = list(pool.map(lambda job: _stacked(_ends(job[0], job[1], lab.seeds)), jobs))
+            parts = [ends[i : i + len(members)] for i in range(0, len(ends), len(members))]
+            spec = LSATogether(tuple(members))
+            found = [_losses(_form(task), spec, _together(part)) for task, part in zip(tasks.values(), parts, strict=True)]
+        return xr.Dataset({"loss": ((axis, "seed", "member"), np.array(found))}, {axis: list(tasks)})
 
     parameters = {
         "tasks": [task.to_dict() for task in tasks.values()],
@@ -227,3 +223,14 @@ def exact_losses(
         axis: list(tasks),
     }
     return lab.dataset(name, parameters, compute)["loss"]
+
+
+def _together(groups: Sequence[LSAGroup]) -> dict[str, np.ndarray]:
+    """Weights of groups of one member each as those of one group, with as many heads as the largest: (seed, member, …)."""
+    most = max(group.p.shape[2] for group in groups)
+
+    def filled_up(heads: Array | np.ndarray) -> np.ndarray:
+        return np.pad(heads, ((0, 0), (0, 0), (0, most - heads.shape[2]), *((0, 0),) * (heads.ndim - 3)))
+
+    parts = [{"p": filled_up(group.p), "q": filled_up(group.q), "guess": group.guess} for group in groups]
+    return {name: np.concatenate([part[name] for part in parts], 1) for name in parts[0]}
