@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class GramHeads(NamedTuple):
     """Heads with ŷ = g + Σ_h p_hᵀ G Q_h [x_q; g] and g = w_q·x_q, of one model or of several side by side.
 
-    The loss is the mean of the members' losses.
+    G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ over the context. The loss is the mean of the members' losses.
 
     Args:
         p: (member, head, entry) p_h.
@@ -69,17 +69,8 @@ class AbstractModel(eqx.Module):
             (output) the prediction of the query's label.
         """
 
-    def gram_table(self) -> Float[Array, "output pair dim"] | None:
-        """The coefficients of a model that reads the context through its Gram matrix and is linear in the query.
-
-        Returns:
-            (output, pair, dim) W with ŷ_o = uᵀ W_o x_q, u = [1; entries a ≤ b of G row by row] and
-            G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ; None for other models.
-        """
-        return None
-
     def gram_heads(self) -> GramHeads | None:
-        """The heads behind `gram_table`, where they are those that `GramHeads` describes; None for other models.
+        """The heads of a model that is one of those that `GramHeads` describes; None for other models.
 
         The arrays of the model must be p and q, and then the guess where one is trained, with or without the axis of
         members.

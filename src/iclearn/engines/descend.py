@@ -47,19 +47,24 @@ def descend(
     True
     """
     rules = [(Hyper.of(optimizer, dtype), steps) for optimizer, steps in stages]
+    if available() and all(exact_form(engine, models[0], hyper) is not None for hyper, _ in rules):
+        return [_compiled(engine, model, rules) for model in models]
     found = list(models)
     for hyper, steps in rules:
-        if available() and exact_form(engine, found[0], hyper) is not None:
-            found = [_compiled(engine, model, hyper, steps) for model in found]
-        else:
-            found = _looped(engine, found, hyper, steps)
+        found = _looped(engine, found, hyper, steps)
     return found
 
 
-def _compiled(engine: AbstractEngine, model: ModelT, hyper: Hyper, steps: int) -> ModelT:
-    run = ExactGramRun(RunInputs(engine, model, initial_state(model, hyper).optimizer, hyper, step_key(0)))
-    run.advance(steps, steps)
-    return run.state.model  # type: ignore[return-value]
+def _compiled(engine: AbstractEngine, model: ModelT, rules: Sequence[tuple[Hyper, int]]) -> ModelT:
+    run: ExactGramRun | None = None
+    for hyper, steps in rules:
+        if run is None or hyper.rule != run.rule:
+            now = model if run is None else run.state.model
+            run = ExactGramRun(RunInputs(engine, now, initial_state(now, hyper).optimizer, hyper, step_key(0)))
+        else:
+            run.restart(hyper)
+        run.advance(steps, steps)
+    return model if run is None else run.state.model  # type: ignore[return-value]
 
 
 def _looped(engine: AbstractEngine, models: Sequence[ModelT], hyper: Hyper, steps: int) -> list[ModelT]:

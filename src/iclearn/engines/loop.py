@@ -212,7 +212,7 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
     rtol = max(FLOW_RTOL, 16 * float(jnp.finfo(times.dtype).eps))  # float32 cannot meet FLOW_RTOL
     control = diffrax.PIDController(rtol=rtol, atol=rtol * jnp.max(jnp.abs(flat)))
-    path = diffrax.diffeqsolve(
+    path: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(field), diffrax.Dopri8(), t0=times[0], t1=times[-1], dt0=interval, y0=flat,
         saveat=diffrax.SaveAt(ts=times), stepsize_controller=control, max_steps=1_000_000, throw=False,
     ).ys  # fmt: skip

@@ -122,9 +122,6 @@ class AbstractLSA(AbstractFeatureModel):
     def coefficients(self) -> Float[Array, "feature output"]:
         return self.table().reshape(-1, 1)
 
-    def gram_table(self) -> Float[Array, "output pair dim"]:
-        return self.table()[None]
-
     def gram_heads(self) -> GramHeads:
         return GramHeads(self.p[None], self.q[None], self.guess_weights()[None], ("guess" in self.axes,))
 

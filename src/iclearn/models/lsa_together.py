@@ -56,9 +56,6 @@ class LSAGroup(AbstractFeatureModel):
         guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
         return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
 
-    def gram_table(self) -> Float[Array, "output pair dim"]:
-        return self.table()
-
     def gram_heads(self) -> GramHeads:
         return GramHeads(self.p, self.q, self.guess, self.trainable)
 

@@ -51,8 +51,8 @@ def prompt_functions(sizes: PromptSizes) -> list[tuple[str, str]]:
         sizes: what they depend on.
 
     Returns:
-        Their sources without decorators; before each, whether it may reorder sums (``sums``) or not (``exact``). The last
-        is ``gradient(table, slope, keys, …)``: table and slope (member and dim, pair), the coefficients W with
+        Their sources without decorators; before each, whether it may reorder sums (``sums``) or not (``exact``). The
+        last is ``gradient(table, slope, keys, …)``: table and slope (member and dim, pair), the coefficients W with
         ŷ = uᵀ W x_q and the derivative of the loss in them. It returns the loss.
     """
     return [
@@ -131,6 +131,7 @@ _DRAW = """def draw(key0, key1, start, stride, words, floats, ints, first, secon
         for l in range(LANES):
             first[row, l] = floats[6, l]
             second[row, l] = floats[7, l]"""
+
 
 def _gram(dim: int, context: int) -> str:
     """``gram(tokens, tasks, mean, entries, target)``: labels, and the entries of the Gram matrix, a prompt a lane.

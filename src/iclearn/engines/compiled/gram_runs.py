@@ -1,4 +1,4 @@
-"""Runs of heads on a Gram matrix whose whole steps are made by compiled code: on fresh prompts, or on the exact loss."""
+"""Runs of heads on a Gram matrix whose whole steps are made by compiled code, and those of them on the exact loss."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class GramRun:
 
     Its state has the form that the loop in JAX gives it, so a run kept by one can go on in the other. The program gets
     the weights that are trained, flat, and as p, Q and w_q; their derivatives in the same four forms; what the rule
-    remembers, its numbers (gradient descent has lr in the derivative), and what each member's guess moves by; room for
-    coefficients (member and dim, pair), their derivatives and heads; the number of the first step, steps from one record
-    to the next, losses and records.
+    remembers, its numbers (gradient descent has lr in the derivative), and 1 for each member whose guess is trained;
+    room for coefficients (member and dim, pair), their derivatives and heads; the number of the first step, steps from
+    one record to the next, losses and records.
 
     Args:
         run: before its first step, without a leading axis.
@@ -69,11 +69,10 @@ class GramRun:
     def __init__(self, run: RunInputs) -> None:
         heads = heads_of(run.model, run.hyper)
         assert heads is not None
-        self.dtype = str(run.hyper.lr.dtype)
+        self.rule, self.dtype = run.hyper.rule, str(run.hyper.lr.dtype)
         self._state = State(run.model, run.optimizer, as_array(0))
         self._shapes = [leaf.shape for leaf in self._model_leaves()]
         self._trained = sum(leaf.size for leaf in self._model_leaves())
-        hyper = np.stack([np.asarray(a) for a in (run.hyper.lr, run.hyper.momentum, run.hyper.weight_decay)])
         self._flat, *weights = self._forms(heads)
         out, *along = self._forms(heads)
         dim, entries = heads.guess.shape[-1], heads.p.shape[-1]
@@ -81,7 +80,7 @@ class GramRun:
         tables = [np.zeros((self._rows, self._pairs), self.dtype) for _ in range(2)]
         room = [np.zeros(shape, self.dtype) for shape in (entries * dim, (entries, entries * dim), entries * dim)]
         self._before = (self._flat, *weights, out, *along)
-        self._after = (hyper, np.asarray(heads.moves, self.dtype), *tables, *room)
+        self._hyper, self._after = _numbers(run.hyper), (np.asarray(heads.moves, self.dtype), *tables, *room)
         self.load([np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(self._state, eqx.is_array))])
 
     def _forms(self, heads: GramHeads) -> list[np.ndarray]:
@@ -111,6 +110,16 @@ class GramRun:
         self.step = int(leaves[-1])
         return self.step
 
+    def restart(self, hyper: Hyper) -> None:
+        """Begin anew from the weights of now, with an empty memory and other numbers of the same rule.
+
+        Args:
+            hyper: the rule.
+        """
+        assert hyper.rule == self.rule
+        self._hyper, self.step = _numbers(hyper), 0
+        self.memory[:] = 0
+
     def advance(self, stop: int, every: int) -> Chunk:
         """Train to a step.
 
@@ -123,7 +132,7 @@ class GramRun:
         """
         losses = np.empty(stop - self.step, self.dtype)
         records = np.empty((-(-len(losses) // every), self._trained), self.dtype)
-        given = (*self._before, self.memory, *self._after, self.step, every, losses, records)
+        given = (*self._before, self.memory, self._hyper, *self._after, self.step, every, losses, records)
         self._run_program(given, np.arange(self.step, stop))
         self.step = stop
         names = self._state.model.axes
@@ -150,6 +159,10 @@ class GramRun:
         kept = iter(slots)  # a number without axes says how many updates Adam has made
         made = [as_array(np.asarray(next(kept) if np.ndim(leaf) else self.step, leaf.dtype)) for leaf in leaves]
         return State(model, jax.tree.unflatten(structure, made), as_array(self.step))
+
+
+def _numbers(hyper: Hyper) -> np.ndarray:
+    return np.stack([np.asarray(number) for number in (hyper.lr, hyper.momentum, hyper.weight_decay)])
 
 
 class ExactGramRun(GramRun):

@@ -59,7 +59,13 @@ def _program(
     dtype: str, rule: str, constants: list[str], functions: list[tuple[str, str]], arguments: dict[str, str], step: str
 ) -> str:
     """A module: constants, functions with the liberty each may take, and the loop over steps."""
-    heads = [("sums", _IDLE), ("exact", _LIFT), ("exact", _TABLES), ("sums", _PULLED), ("exact", update_source("weights.size", rule))]
+    heads = [
+        ("sums", _IDLE),
+        ("exact", _LIFT),
+        ("exact", _TABLES),
+        ("sums", _PULLED),
+        ("exact", update_source("weights.size", rule)),
+    ]
     made = [f"@numba.njit(fastmath={_FAST[kind]}, {_COMMON})\n{text}" for kind, text in (*functions, *heads)]
     flat, two, three, four = (f"{dtype}[{axes}::1]" for axes in ("", ":, ", ":, :, ", ":, :, :, "))
     first = {"weights": flat, "p": three, "q": four, "guess": two, "out": flat, "along_p": three, "along_q": four}

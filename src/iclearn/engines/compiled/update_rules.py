@@ -58,7 +58,8 @@ def update_source(count: int | str, rule: str) -> str:
         Its source without a decorator.
     """
     tape = Tape()
-    places = ["weights[n]", *(f"memory[{slot * count if isinstance(count, int) else f'{slot} * {count}'} + n]" for slot in range(MEMORY[rule]))]
+    starts = [slot * count if isinstance(count, int) else f"{slot} * {count}" for slot in range(MEMORY[rule])]
+    places = ["weights[n]", *(f"memory[{start} + n]" for start in starts)]
     weight, *memory = (tape.given(place) for place in places)
     hyper = {name: tape.given(f"hyper[{i}]") for i, name in enumerate(HYPER)}
     lines, results = tape.lines(moved(rule, tape, weight, tape.given("gradient[n]"), memory, hyper))

@@ -128,7 +128,9 @@ def _form(task: LinearRegression) -> GramForm:
 
 
 @eqx.filter_jit
-def _losses(form: GramForm, spec: LSATogether, weights: dict[str, Array]) -> Float[Array, "record member"]:
+def _losses(
+    form: GramForm, spec: LSATogether, weights: Mapping[str, Array | np.ndarray]
+) -> Float[Array, "record member"]:
     def at(record: dict[str, Array]) -> Array:
         tables = spec.rebuild(form.root.shape[0], record).coefficients()
         return jax.vmap(lambda column: form(column[:, None]), in_axes=1)(tables)
@@ -186,9 +188,7 @@ def train_exactly(
         return np.asarray(_losses(_form(task), LSATogether((member,)), models.weights()))[:, 0], models
 
 
-def _ends(
-    task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None
-) -> list[LSAGroup]:
+def _ends(task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None) -> list[LSAGroup]:
     """Where exact training of each seed ends."""
     engine = QuadraticEngine(_form(task), ())
     models = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
@@ -212,7 +212,9 @@ def exact_losses(
             ends = list(pool.map(lambda job: _stacked(_ends(job[0], job[1], lab.seeds)), jobs))
             parts = [ends[i : i + len(members)] for i in range(0, len(ends), len(members))]
             spec = LSATogether(tuple(members))
-            found = [_losses(_form(task), spec, _together(part)) for task, part in zip(tasks.values(), parts, strict=True)]
+            found = [
+                _losses(_form(task), spec, _together(part)) for task, part in zip(tasks.values(), parts, strict=True)
+            ]
         return xr.Dataset({"loss": ((axis, "seed", "member"), np.array(found))}, {axis: list(tasks)})
 
     parameters = {
