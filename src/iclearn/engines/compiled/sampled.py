@@ -22,8 +22,10 @@ from .gram_steps import fresh_source
 from .modules import load_module
 from .switch import available
 
-LEAST_BATCH, MOST_BATCH = 512, 4096  # powers of two between them; with fewer prompts XLA is as fast
-LEAST_STEPS = 500  # below, compiling takes longer
+LEAST_BATCH, MOST_BATCH = 32, 4096  # powers of two between them
+LARGE_BATCH = 512
+LEAST_STEPS, LEAST_STEPS_SMALL = 500, 5000  # with a large batch, and a smaller one; below, compiling takes longer
+SMALL_LANES = 16  # prompts of a block of all smaller batches, which share a program
 
 
 def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
@@ -39,14 +41,16 @@ def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
     batch, prompts = recipe.optimizer.batch_size, setup.task.white_prompts()
     if setup.engine_name != "samples" or batch is None or prompts is None or recipe.task.num_prompts is not None:
         return None
+    least = LEAST_STEPS if batch >= LARGE_BATCH else LEAST_STEPS_SMALL
     fits = batch & (batch - 1) == 0 and LEAST_BATCH <= batch <= MOST_BATCH and recipe.dtype == "float32"
-    if not fits or setup.task.tests or recipe.steps < LEAST_STEPS:
+    if not fits or setup.task.tests or recipe.steps < least:
         return None
     if heads_of(setup.model, Hyper.of(recipe.optimizer, recipe.dtype)) is None:
         return None
     if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return None
-    return PromptSizes(setup.task.dim, prompts.context, min(LANES, batch // 2))
+    lanes = min(LANES, batch // 2) if batch >= LARGE_BATCH else SMALL_LANES
+    return PromptSizes(setup.task.dim, prompts.context, lanes)
 
 
 class SampledRun(GramRun):

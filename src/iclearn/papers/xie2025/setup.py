@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from ...core.jax_settings import small_work
 from ...core.recipe import Init, Optimizer, Recipe, Record
+from ...core.threads import side_by_side
 from ...core.trace import Trace
 from ...engines.descend import descend
 from ...engines.quadratic import QuadraticEngine
@@ -35,6 +36,7 @@ STEP_LOSS = DIM * (DIM + 1) / (CONTEXT + DIM + 1)  # one gradient step from w*
 YQ = LSA(1, "trainable")
 MEMBERS = (YQ, *(LSA(h) for h in HEADS))
 NAMES = ("yq", *HEADS)
+RECORDS_AT_ONCE = 32
 FAST_LR = 2e-3  # with which yq-LSA reaches the prior mean of norm 10 in the paper's number of steps
 STAGES = ((1e-2, 4000), (1e-3, 2000), (1e-4, 1500))  # learning rate and steps of exact training to convergence
 COLORS = {"yq": "#D55E00", "gd": "#000000", "heads": "#0072B2", "bayes": "#009E73", "zero": "0.55"}
@@ -117,9 +119,12 @@ def losses_over_training(trace: Trace) -> np.ndarray:
     assert isinstance(task, LinearRegression)
     assert isinstance(spec, LSATogether)
     names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
-    weights = {name.removeprefix("weight_"): jnp.asarray(trace.data[name].values, float) for name in names}
+    weights = {name.removeprefix("weight_"): np.asarray(trace.data[name].values, float) for name in names}
+    count = len(weights["p"])
+    fill = ((0, -count % RECORDS_AT_ONCE),)  # with zeros: one program for runs that kept 49 records, 50 or 51
+    weights = {name: np.pad(path, fill + ((0, 0),) * (path.ndim - 1)) for name, path in weights.items()}
     with small_work():
-        return np.asarray(_losses(_form(task), spec, weights))
+        return np.asarray(_losses(_form(task), spec, weights))[:count]
 
 
 @functools.lru_cache(maxsize=64)
@@ -160,7 +165,7 @@ def rest_of(trace: Trace) -> dict[str, np.ndarray]:
 
 def rest_of_runs(axis: str, runs: Mapping[Any, Sequence[Trace]], names: Sequence[Any]) -> xr.Dataset:
     """`rest_of` for runs by the value of an axis: variables over (axis, seed, member)."""
-    found = [[rest_of(trace) for trace in traces] for traces in runs.values()]
+    found = [side_by_side(rest_of, traces) for traces in runs.values()]
     dims = (axis, "seed", "member")
     tables = {name: (dims, np.stack([[row[name] for row in rows] for rows in found])) for name in found[0][0]}
     return xr.Dataset(tables, {axis: list(runs), "member": np.array([str(name) for name in names], dtype=object)})
