@@ -203,7 +203,7 @@ def _ends(task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.n
 
 
 def _stacked(models: Sequence[LSAGroup]) -> LSAGroup:
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *models)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *models)
 
 
 def exact_losses(
