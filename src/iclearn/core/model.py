@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,6 +21,24 @@ from .task import AbstractTask
 
 if TYPE_CHECKING:
     from .recipe import Init
+
+
+class GramHeads(NamedTuple):
+    """Heads with ŷ = g + Σ_h p_hᵀ G Q_h [x_q; g] and g = w_q·x_q, of one model or of several side by side.
+
+    G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ over the context. The loss is the mean of the members' losses.
+
+    Args:
+        p: (member, head, entry) p_h.
+        q: (member, head, entry, entry) Q_h.
+        guess: (member, dim) w_q.
+        moves: of which members the guess is trained.
+    """
+
+    p: Float[Array, "member head entry"]
+    q: Float[Array, "member head entry entry"]
+    guess: Float[Array, "member dim"]
+    moves: tuple[bool, ...]
 
 
 class AbstractModel(eqx.Module):
@@ -51,12 +69,11 @@ class AbstractModel(eqx.Module):
             (output) the prediction of the query's label.
         """
 
-    def gram_table(self) -> Float[Array, "output pair dim"] | None:
-        """The coefficients of a model that reads the context through its Gram matrix and is linear in the query.
+    def gram_heads(self) -> GramHeads | None:
+        """The heads of a model that is one of those that `GramHeads` describes; None for other models.
 
-        Returns:
-            (output, pair, dim) W with ŷ_o = uᵀ W_o x_q, u = [1; entries a ≤ b of G row by row] and
-            G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ; None for other models.
+        The arrays of the model must be p and q, and then the guess where one is trained, with or without the axis of
+        members.
         """
         return None
 

@@ -188,12 +188,17 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
     return jax.lax.optimization_barrier(jnp.concatenate(pair)[:count])
 
 
-ROW = 256  # normals of the one program that draws all small arrays
+ROW, LONGEST_ROW = 256, 4096  # normals of the programs that draw all small arrays, in powers of two
 
 
 @kept
 def _normal_row(key: Key[Array, ""]) -> Float[Array, " row"]:
     return jax.random.normal(key, (ROW,), jnp.float64)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _longer_row(key: Key[Array, ""], length: int) -> Float[Array, " row"]:
+    return jax.random.normal(key, (length,), jnp.float64)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -205,8 +210,9 @@ def _normal_arrays(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> 
 def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -> tuple[Array, ...]:
     """Several arrays of standard normals in double precision, for weights.
 
-    Small ones are cut from rows of `ROW` numbers, for which there is one compiled program: number i of a key is the
-    same however many are drawn. Others are drawn as one row and shaped afterwards, in one program for all.
+    Small ones are cut from rows of `ROW` numbers, or of a larger power of two, for which there is one compiled program
+    each: number i of a key is the same however many are drawn. Where one has more than `LONGEST_ROW` numbers, they are
+    drawn as rows and shaped afterwards, in one program for all.
 
     Args:
         key: the key; array i is drawn from fold_in(key, i).
@@ -215,7 +221,7 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
     Returns:
         The arrays.
     """
-    if isinstance(key, Tracer) or not counter_streams() or any(math.prod(shape) > ROW for shape in shapes):
+    if isinstance(key, Tracer) or not counter_streams() or any(math.prod(shape) > LONGEST_ROW for shape in shapes):
         return _normal_arrays(key, shapes)
     words = np.asarray(jax.random.key_data(key))
     return tuple(_cut(_folded(words, index), shape) for index, shape in enumerate(shapes))
@@ -223,8 +229,9 @@ def standard_normals(key: Key[Array, ""], shapes: tuple[tuple[int, ...], ...]) -
 
 def _cut(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
     with jax.ensure_compile_time_eval():  # also while something else is traced: the key is known
-        row = np.asarray(_normal_row(key))
-    return as_array(row[: math.prod(shape)].reshape(shape))
+        count = math.prod(shape)
+        row = np.asarray(_normal_row(key) if count <= ROW else _longer_row(key, 1 << (count - 1).bit_length()))
+    return as_array(row[:count].reshape(shape))
 
 
 def counter_streams() -> bool:

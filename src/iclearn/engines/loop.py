@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key
 
 from ..core.forms import as_array, numpy_of
@@ -214,22 +215,24 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
     import diffrax  # a second of import time that only flows need
 
     arrays, rest = eqx.partition(state.model, eqx.is_array)
+    flat, unraveled = ravel_pytree(arrays)  # one array: the solver goes through all of them at every stage
 
-    def field(t: Any, y: AbstractModel, args: None) -> AbstractModel:
-        gradient = jax.grad(lambda a: engine.loss(eqx.combine(a, rest), key))(y)
-        return jax.tree.map(lambda g: -0.5 * g, gradient)
+    def model_of(y: Array) -> AbstractModel:
+        return eqx.combine(unraveled(y), rest)
+
+    def field(t: Any, y: Array, args: None) -> Array:
+        return -0.5 * jax.grad(lambda a: engine.loss(model_of(a), key))(y)
 
     interval = 2 * hyper.lr
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
     rtol = flow_tolerance(times.dtype)
-    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a)) for a in jax.tree.leaves(arrays)]))
-    control = diffrax.PIDController(rtol=rtol, atol=rtol * largest)
-    path = diffrax.diffeqsolve(
-        diffrax.ODETerm(field), diffrax.Dopri8(), t0=times[0], t1=times[-1], dt0=interval, y0=arrays,
+    control = diffrax.PIDController(rtol=rtol, atol=rtol * jnp.max(jnp.abs(flat)))
+    path: Any = diffrax.diffeqsolve(
+        diffrax.ODETerm(field), diffrax.Dopri8(), t0=times[0], t1=times[-1], dt0=interval, y0=flat,
         saveat=diffrax.SaveAt(ts=times), stepsize_controller=control, max_steps=1_000_000, throw=False,
     ).ys  # fmt: skip
-    loss = jax.vmap(lambda a: engine.loss(eqx.combine(a, rest), key))(path)
-    tests = jax.vmap(lambda a: engine.test_losses(eqx.combine(a, rest)))(path)
-    weights = eqx.combine(path, rest).weights()
-    final = eqx.combine(jax.tree.map(lambda a: a[-1], path), rest)
+    loss = jax.vmap(lambda y: engine.loss(model_of(y), key))(path)
+    tests = jax.vmap(lambda y: engine.test_losses(model_of(y)))(path)
+    weights = eqx.combine(jax.vmap(unraveled)(path), rest).weights()
+    final = model_of(path[-1])
     return State(final, None, state.step + FLOW_STEPS), Chunk(loss[:-1], tests[:-1], weights)

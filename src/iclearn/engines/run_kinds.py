@@ -252,7 +252,7 @@ class SampledRuns(KeptRun):
         self.sizes, self.run = sizes, SampledRun(run, setup, sizes, batch)
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        return jax.tree.map(lambda a: a[None], self.run.advance(start, stop, every))
+        return jax.tree.map(lambda a: a[None], self.run.advance(stop, every))
 
     def final_state(self, index: int) -> State:
         return self.run.state

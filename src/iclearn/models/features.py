@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -96,6 +97,7 @@ class AbstractFeatureMap(ABC):
         )
 
 
+@jax.custom_jvp
 def fold_pairs(tensor: Float[Array, "*batch entry entry feature"]) -> Float[Array, "*batch pair feature"]:
     """Coefficients of the entries a ≤ b of a symmetric G, row by row, for a tensor T that acts on all G_ab.
 
@@ -109,6 +111,17 @@ def fold_pairs(tensor: Float[Array, "*batch entry entry feature"]) -> Float[Arra
     both = tensor + jnp.swapaxes(tensor, -3, -2)
     once = jnp.where(rows == cols, 0.5, 1.0).astype(tensor.dtype)
     return both[..., rows, cols, :] * once[:, None]
+
+
+@fold_pairs.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """The same map as additions to pairs, because a gradient is its transpose: pairs read, and nothing added."""
+    (tensor,), (change,) = primals, tangents
+    rows, cols = np.triu_indices(tensor.shape[-2])
+    places = np.zeros((tensor.shape[-2],) * 2, int)
+    places[rows, cols] = places[cols, rows] = np.arange(len(rows))
+    empty = jnp.zeros((*change.shape[:-3], len(rows), change.shape[-1]), change.dtype)
+    return fold_pairs(tensor), empty.at[..., places, :].add(change)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from ..core.checks import check_choice, check_int, require
 from ..core.forms import AbstractForm
-from ..core.model import AbstractModelSpec, checked_weights
+from ..core.model import AbstractModelSpec, GramHeads, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
@@ -122,8 +122,8 @@ class AbstractLSA(AbstractFeatureModel):
     def coefficients(self) -> Float[Array, "feature output"]:
         return self.table().reshape(-1, 1)
 
-    def gram_table(self) -> Float[Array, "output pair dim"]:
-        return self.table()[None]
+    def gram_heads(self) -> GramHeads:
+        return GramHeads(self.p[None], self.q[None], self.guess_weights()[None], ("guess" in self.axes,))
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         # Through u and W, not head by head: W does not depend on the prompt and is computed once for a batch.

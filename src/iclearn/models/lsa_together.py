@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..core.checks import require
-from ..core.model import AbstractModelSpec, checked_weights
+from ..core.model import AbstractModelSpec, GramHeads, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
 from ..core.task import AbstractTask
@@ -56,8 +56,8 @@ class LSAGroup(AbstractFeatureModel):
         guess = jnp.where(moves, self.guess, jax.lax.stop_gradient(self.guess))
         return self.feature_map.fold(guess, head_tensor(self.p, self.q, guess))
 
-    def gram_table(self) -> Float[Array, "output pair dim"]:
-        return self.table()
+    def gram_heads(self) -> GramHeads:
+        return GramHeads(self.p, self.q, self.guess, self.trainable)
 
     def coefficients(self) -> Float[Array, "feature output"]:
         return self.table().reshape(len(self.trainable), -1).T

@@ -19,6 +19,8 @@ from ..core.prompt import Batch
 from .reading import finite
 from .similarity import compare_all, differences
 
+_AT_ONCE = 32  # models are filled up to a multiple
+
 
 def similarity_over_training(
     models: Sequence[AbstractModel], records: Sequence[int] | np.ndarray, reference: AbstractModel, batch: Batch
@@ -64,10 +66,13 @@ def mean_differences(models: Sequence[AbstractModel], reference: AbstractModel, 
     array([1., 1.])
     """
     arrays, rest = zip(*(eqx.partition(model, eqx.is_array) for model in models), strict=True)
+    more = -len(arrays) % _AT_ONCE  # the last again, so that one program serves any number of models
+    arrays = (*arrays, *arrays[-1:] * more)
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *arrays)
     names = ("prediction", "sensitivity", "cosine", "reference", "loss")
     found = _mean_differences(stacked, rest[0], reference, batch)
-    return xr.Dataset({name: ("model", np.asarray(values)) for name, values in zip(names, found, strict=True)})
+    count = len(models)
+    return xr.Dataset({name: ("model", np.asarray(values)[:count]) for name, values in zip(names, found, strict=True)})
 
 
 @eqx.filter_jit

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.rng import COS_SERIES, KEY_PARITY, LOG_SERIES, ROTATIONS, SIN_SERIES
+from .row_products import inner_source, product_source
 
 LANES = 128  # prompts of a block
+TERMS = 10  # tokens whose products are summed at once
 
 
 class PromptSizes(NamedTuple):
@@ -30,42 +32,44 @@ class PromptSizes(NamedTuple):
     lanes: int
 
 
-def prompts_source(sizes: PromptSizes) -> str:
-    """The program.
+def size_constants(sizes: PromptSizes) -> list[str]:
+    """Lines that say what the functions of the program depend on.
 
     Args:
-        sizes: what it depends on.
+        sizes: the same.
 
     Returns:
-        Source with one function, ``gradient(table, keys, mean, half, out)``: table and out (member, dim, pair), the
-        coefficients W with ŷ = uᵀ W x_q and the derivative of the loss in them; keys (4), the words of the keys of
-        inputs and of task vectors; mean (dim) of the task vectors; half, the number of prompts divided by two. It
-        returns the loss.
+        The lines.
     """
-    common = 'nogil=True, error_model="numpy", boundscheck=False'
-    exact, sums = (
-        f'@numba.njit(fastmath={{"contract"}}, {common})',
-        f'@numba.njit(fastmath={{"contract", "reassoc"}}, {common})',
-    )
-    signature = "float64(float32[:, :, ::1], uint32[::1], float32[::1], int64, float32[:, :, ::1])"
-    entry = f'@numba.njit("{signature}", cache=CACHE, fastmath={{"contract"}}, {common})'
-    constants = [f"{name.upper()} = {value}" for name, value in sizes._asdict().items()]
-    constants += ["PAIRS = 1 + (DIM + 1) * (DIM + 2) // 2", "ROWS = (CONTEXT + 1) * DIM"]
-    head = "import math\n\nimport numba\nimport numpy as np\n\n" + "\n".join(constants)
-    parts = [
-        f"{exact}\n{_draw()}",
-        f"{exact}\n{_GRAM}",
-        f"{sums}\n{_BACK}",
-        f"{exact}\n{_ERRORS}",
-        f"{entry}\n{_GRADIENT}",
+    return [*(f"{name.upper()} = {value}" for name, value in sizes._asdict().items()), "ROWS = (CONTEXT + 1) * DIM"]
+
+
+def prompt_functions(sizes: PromptSizes) -> list[tuple[str, str]]:
+    """The functions of the program.
+
+    Args:
+        sizes: what they depend on.
+
+    Returns:
+        Their sources without decorators; before each, whether it may reorder sums (``sums``) or not (``exact``). The
+        last is ``gradient(table, slope, keys, …)``: table and slope (member and dim, pair), the coefficients W with
+        ŷ = uᵀ W x_q and the derivative of the loss in them. It returns the loss.
+    """
+    return [
+        ("exact", _draw()),
+        ("exact", _gram(sizes.dim, sizes.context)),
+        ("exact", product_source("forward", "LANES")),
+        ("sums", inner_source("backward", "LANES")),
+        ("exact", _ERRORS),
+        ("exact", _GRADIENT),
     ]
-    return head + "\n\n\n" + "\n\n\n".join(parts) + "\n"
 
 
 def _draw() -> str:
     """``draw(key0, key1, start, stride, words, floats, ints, first, second)``: rows of normals, a prompt a lane.
 
-    Number k of lane l has the counter start + k + l·stride; `words`, `floats` and `ints` are three views of one array.
+    Number k of lane l has the counter start + k + l·stride and goes to row k + k // DIM: a row is left out after
+    every DIM; `words`, `floats` and `ints` are three views of one array.
     """
     rounds = []
     names = ("key0", "key1", "key2")
@@ -93,7 +97,7 @@ def _horner(series: Sequence[Any], variable: str) -> str:
 
 _DRAW = """def draw(key0, key1, start, stride, words, floats, ints, first, second):
     key2 = np.uint32(key0 ^ key1 ^ np.uint32(PARITY))
-    for k in range(first.shape[0]):
+    for k in range(stride):
         base = np.uint32(np.uint32(start + k) + key1)
         for l in range(LANES):
             a = np.uint32(key0)
@@ -123,115 +127,82 @@ _DRAW = """def draw(key0, key1, start, stride, words, floats, ints, first, secon
             sign = words[2, l]
             words[6, l] = np.uint32(words[6, l] ^ np.uint32(np.uint32(sign << np.uint32(30)) & np.uint32(0x80000000)))
             words[7, l] = np.uint32(words[7, l] ^ np.uint32(np.uint32(sign << np.uint32(29)) & np.uint32(0x80000000)))
+        row = k + k // DIM
         for l in range(LANES):
-            first[k, l] = floats[6, l]
-            second[k, l] = floats[7, l]"""
+            first[row, l] = floats[6, l]
+            second[row, l] = floats[7, l]"""
+
+
+def _gram(dim: int, context: int) -> str:
+    """``gram(tokens, tasks, mean, entries, target)``: labels, and the entries of the Gram matrix, a prompt a lane.
+
+    Row t·(DIM + 1) + j of `tokens` is entry j of token t, its label the last, which is filled in here.
+    """
+    lines = []
+    for start in range(0, context, TERMS):
+        rows = range(start, min(start + TERMS, context))
+        lines += [f"{side}{t} = tokens[{t * (dim + 1)} + {side}]" for side in "ab" for t in rows]
+        before, after = ("entries[p, l] + " if start else ""), (" * share" if rows.stop == context else "")
+        total = " + ".join(f"a{t}[l] * b{t}[l]" for t in rows)
+        lines += ["for l in range(LANES):", f"    entries[p, l] = ({before}{total}){after}"]
+    return _GRAM.replace("            PRODUCTS", "\n".join(f"            {line}" for line in lines))
+
 
 _GRAM = """def gram(tokens, tasks, mean, entries, target):
     for j in range(DIM):
         for l in range(LANES):
             tasks[j, l] += mean[j]
-    labels = np.empty((CONTEXT + 1, LANES), np.float32)
     for t in range(CONTEXT + 1):
         for l in range(LANES):
-            labels[t, l] = tokens[t * DIM, l] * tasks[0, l]
-        for j in range(1, DIM):
+            target[l] = ZERO
+        for j in range(DIM):
             for l in range(LANES):
-                labels[t, l] += tokens[t * DIM + j, l] * tasks[j, l]
+                target[l] += tokens[t * (DIM + 1) + j, l] * tasks[j, l]
+        for l in range(LANES):
+            tokens[t * (DIM + 1) + DIM, l] = target[l]
     for l in range(LANES):
-        target[l] = labels[CONTEXT, l]
         entries[0, l] = np.float32(1.0)
     share = np.float32(1.0 / CONTEXT)
     p = 1
     for a in range(DIM + 1):
         for b in range(a, DIM + 1):
-            for l in range(LANES):
-                entries[p, l] = np.float32(0.0)
-            for t in range(CONTEXT):
-                left = labels[t] if a == DIM else tokens[t * DIM + a]
-                right = labels[t] if b == DIM else tokens[t * DIM + b]
-                for l in range(LANES):
-                    entries[p, l] += left[l] * right[l]
-            for l in range(LANES):
-                entries[p, l] *= share
+            PRODUCTS
             p += 1"""
 
-_ERRORS = """def errors(table, entries, queries, target, found):
-    row = np.empty(LANES, np.float32)
+# the errors of the predictions, and then what the derivative is made of: errors times queries
+_ERRORS = """def errors(found, tokens, target, error):
+    last = CONTEXT * (DIM + 1)
     total = 0.0
-    for m in range(table.shape[0]):
+    for m in range(found.shape[0] // DIM):
         for l in range(LANES):
-            found[m, l] = -target[l]
+            error[l] = -target[l]
         for j in range(DIM):
             for l in range(LANES):
-                row[l] = np.float32(0.0)
-            p = 0
-            while p + 4 <= PAIRS:
-                w0, w1, w2, w3 = table[m, j, p], table[m, j, p + 1], table[m, j, p + 2], table[m, j, p + 3]
-                for l in range(LANES):
-                    sums = w0 * entries[p, l] + w1 * entries[p + 1, l]
-                    row[l] += sums + (w2 * entries[p + 2, l] + w3 * entries[p + 3, l])
-                p += 4
-            while p < PAIRS:
-                w0 = table[m, j, p]
-                for l in range(LANES):
-                    row[l] += w0 * entries[p, l]
-                p += 1
-            for l in range(LANES):
-                found[m, l] += row[l] * queries[j, l]
+                error[l] += found[m * DIM + j, l] * tokens[last + j, l]
         for l in range(LANES):
-            total += found[m, l] * found[m, l]
+            total += error[l] * error[l]
+        for j in range(DIM):
+            for l in range(LANES):
+                found[m * DIM + j, l] = error[l] * tokens[last + j, l]
     return total"""
 
-_BACK = """def back(entries, queries, found, out):
-    row = np.empty(LANES, np.float32)
-    for m in range(out.shape[0]):
-        for j in range(DIM):
-            for l in range(LANES):
-                row[l] = found[m, l] * queries[j, l]
-            p = 0
-            while p + 4 <= PAIRS:  # four at once, for which a number of the row is read once
-                s0, s1, s2, s3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
-                for l in range(LANES):
-                    s0 += row[l] * entries[p, l]
-                    s1 += row[l] * entries[p + 1, l]
-                    s2 += row[l] * entries[p + 2, l]
-                    s3 += row[l] * entries[p + 3, l]
-                out[m, j, p] += s0
-                out[m, j, p + 1] += s1
-                out[m, j, p + 2] += s2
-                out[m, j, p + 3] += s3
-                p += 4
-            while p < PAIRS:
-                s0 = np.float32(0.0)
-                for l in range(LANES):
-                    s0 += row[l] * entries[p, l]
-                out[m, j, p] += s0
-                p += 1"""
-
-_GRADIENT = """def gradient(table, keys, mean, half, out):
-    words = np.zeros((8, LANES), np.uint32)
-    floats, ints = words.view(np.float32), words.view(np.int32)
-    tokens = np.empty((2, ROWS, LANES), np.float32)
-    tasks = np.empty((2, DIM, LANES), np.float32)
-    entries = np.empty((PAIRS, LANES), np.float32)
-    target = np.empty(LANES, np.float32)
-    found = np.empty((table.shape[0], LANES), np.float32)
-    out[:] = np.float32(0.0)
+_GRADIENT = """def gradient(table, slope, keys, mean, half, words, floats, ints, tokens, tasks, entries, target, found):
+    for r in range(slope.shape[0]):
+        for n in range(slope.shape[1]):
+            slope[r, n] = ZERO
     total = 0.0
-    for block in range(half // LANES):
-        start = block * LANES
+    for start in range(0, half, LANES):
         draw(keys[0], keys[1], np.uint32(start * ROWS), np.uint32(ROWS), words, floats, ints, tokens[0], tokens[1])
         draw(keys[2], keys[3], np.uint32(start * DIM), np.uint32(DIM), words, floats, ints, tasks[0], tasks[1])
         for side in range(2):
             gram(tokens[side], tasks[side], mean, entries, target)
-            queries = tokens[side][CONTEXT * DIM:]
-            total += errors(table, entries, queries, target, found)
-            back(entries, queries, found, out)
-    share = 1.0 / (2 * half * table.shape[0])
+            forward(table, entries, found)
+            total += errors(found, tokens[side], target, floats[0])
+            backward(found, entries, slope)
+    members = table.shape[0] // DIM
+    share = 1.0 / (2 * half * members)
     factor = np.float32(2.0 * share)
-    for m in range(table.shape[0]):
-        for j in range(DIM):
-            for p in range(PAIRS):
-                out[m, j, p] *= factor
+    for r in range(slope.shape[0]):
+        for n in range(slope.shape[1]):
+            slope[r, n] *= factor
     return total * share"""

@@ -62,7 +62,7 @@ def run_source(sizes: Sizes, dtype: str, rule: str, entry: str = "advance") -> s
         ``sample(weights, numbers, memory, hyper, lengths, losses)`` writes losses at sampled steps only.
     """
     functions, room = _gradient(sizes)
-    functions["update"] = update_source(sizes, rule)
+    functions["update"] = update_source(sizes.num_weights, rule)
     begin = f"    work, out = np.zeros({room}, REAL), np.empty({sizes.num_weights}, REAL)"
     step = "update(weights, out, memory, hyper, {})"
     advance = [

@@ -1,4 +1,4 @@
-"""Runs on fresh prompts: prompts, loss and its gradient by compiled code, the update by the step of the loop.
+"""Runs on fresh prompts by compiled code: prompts, loss, gradient and update.
 
 The prompts are those of the loop in JAX, so losses and weights agree with it to single precision, and a checkpoint of
 either can be continued by the other.
@@ -6,28 +6,26 @@ either can be continued by the other.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
 
-from ...core.forms import as_array
-from ...core.model import AbstractModel
 from ...core.recipe import Recipe
 from ...core.rng import counter_streams, threefry
-from ..base import AbstractEngine, stack_losses
 from ..batch.inputs import RunInputs
 from ..build import Setup
-from ..loop import Chunk, State, take_step
-from .fresh_prompts import LANES, PromptSizes, prompts_source
+from ..optimizers import Hyper
+from .fresh_prompts import LANES, PromptSizes
+from .gram_runs import GramRun, heads_of
+from .gram_steps import fresh_source
 from .modules import load_module
 from .switch import available
 
-LEAST_BATCH, MOST_BATCH = 512, 4096  # powers of two between them; with fewer prompts XLA is as fast
-LEAST_STEPS = 500  # below, compiling takes longer
+LEAST_BATCH, MOST_BATCH = 32, 4096  # powers of two between them
+LARGE_BATCH = 512
+LEAST_STEPS, LEAST_STEPS_SMALL = 500, 5000  # with a large batch, and a smaller one; below, compiling takes longer
+SMALL_LANES = 16  # prompts of a block of all smaller batches, which share a program
 
 
 def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
@@ -43,48 +41,20 @@ def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
     batch, prompts = recipe.optimizer.batch_size, setup.task.white_prompts()
     if setup.engine_name != "samples" or batch is None or prompts is None or recipe.task.num_prompts is not None:
         return None
+    least = LEAST_STEPS if batch >= LARGE_BATCH else LEAST_STEPS_SMALL
     fits = batch & (batch - 1) == 0 and LEAST_BATCH <= batch <= MOST_BATCH and recipe.dtype == "float32"
-    if not fits or setup.task.tests or recipe.steps < LEAST_STEPS or setup.model.gram_table() is None:
+    if not fits or setup.task.tests or recipe.steps < least:
+        return None
+    if heads_of(setup.model, Hyper.of(recipe.optimizer, recipe.dtype)) is None:
         return None
     if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return None
-    return PromptSizes(setup.task.dim, prompts.context, min(LANES, batch // 2))
+    lanes = min(LANES, batch // 2) if batch >= LARGE_BATCH else SMALL_LANES
+    return PromptSizes(setup.task.dim, prompts.context, lanes)
 
 
-class _Along(AbstractEngine[AbstractModel]):
-    """The inner product of coefficients with a gradient: its gradient in the weights is that of the loss."""
-
-    gradient: Float[Array, "output dim pair"]
-
-    @property
-    def stochastic(self) -> bool:
-        return False
-
-    def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
-        return jnp.sum(self.gradient * _columns(model))
-
-    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
-        return stack_losses([])
-
-    def minimum(self) -> None:
-        return None
-
-
-def _columns(model: AbstractModel) -> Array:
-    table = model.gram_table()
-    assert table is not None
-    return jnp.swapaxes(table, 1, 2)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _updated(structure: Any, leaves: list[Array], hyper: Any, key: Array, gradient: Array) -> tuple[list[Array], Array]:
-    """The state after a step, and its coefficients; leaves and not trees, because Python goes through them."""
-    after, _ = take_step(_Along(gradient), hyper.transformation(), jax.tree.unflatten(structure, leaves), key)
-    return jax.tree.leaves(after), _columns(after.model)
-
-
-class SampledRun:
-    """One run in progress.
+class SampledRun(GramRun):
+    """One run on fresh prompts.
 
     Args:
         run: before its first step.
@@ -94,55 +64,20 @@ class SampledRun:
     """
 
     def __init__(self, run: RunInputs, setup: Setup, sizes: PromptSizes, batch: int) -> None:
+        super().__init__(run)
         prompts = setup.task.white_prompts()
         assert prompts is not None
-        self.state = State(run.model, run.optimizer, as_array(0))
-        self._mean, self._half = np.asarray(prompts.mean, np.float32), batch // 2
         self._key = np.asarray(jax.random.key_data(run.key))
-        self._gradient = load_module(prompts_source(sizes)).gradient
-        self._leaves, self._structure = jax.tree.flatten(self.state)
-        self._names, self._given = tuple(run.model.axes), (run.hyper, run.key)
+        lanes, tokens = sizes.lanes, sizes.context + 1
+        words = np.zeros((8, lanes), np.uint32)
+        shapes = ((2, tokens * (sizes.dim + 1), lanes), (2, sizes.dim, lanes), (self._pairs, lanes), lanes)
+        room = [np.zeros(shape, np.float32) for shape in (*shapes, (self._rows, lanes))]
+        views = (words, words.view(np.float32), words.view(np.int32))
+        self._prompts = (np.asarray(prompts.mean, np.float32), batch // 2, *views, *room)
+        self._program = load_module(fresh_source(sizes, run.hyper.rule)).advance
 
-    def load(self, leaves: list[np.ndarray]) -> int:
-        """Go on from a state.
-
-        Args:
-            leaves: those of `state`.
-
-        Returns:
-            The step it is at.
-        """
-        self._leaves = [as_array(leaf, old.dtype) for leaf, old in zip(leaves, self._leaves, strict=True)]
-        self.state = jax.tree.unflatten(self._structure, self._leaves)
-        return int(self.state.step)
-
-    def advance(self, start: int, stop: int, every: int) -> Chunk:
-        """Train to a step.
-
-        Args:
-            start: the step it is at.
-            stop: the step to stop at.
-            every: steps from one record of the weights to the next.
-
-        Returns:
-            What was recorded.
-        """
-        losses, records = np.empty(stop - start, np.float32), []
-        keys = prompt_keys(self._key, np.arange(start, stop))
-        leaves, table = self._leaves, np.array(_columns(self.state.model), order="C")
-        out = np.empty_like(table)
-        for index in range(stop - start):
-            if index % every == 0:
-                model = jax.tree.unflatten(self._structure, leaves).model
-                records.append([np.array(getattr(model, name)) for name in self._names])
-            losses[index] = self._gradient(table, keys[index], self._mean, self._half, out)
-            leaves, after = _updated(self._structure, leaves, *self._given, out)
-            np.copyto(table, after)
-        self._leaves, self.state = leaves, jax.tree.unflatten(self._structure, leaves)
-        weights: dict[str, Any] = {
-            name: np.stack(parts) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)
-        }
-        return Chunk(losses, np.zeros((stop - start, 0), np.float32), weights)
+    def _run_program(self, given: tuple[Any, ...], steps: np.ndarray) -> None:
+        self._program(*given, prompt_keys(self._key, steps), *self._prompts)
 
 
 def prompt_keys(key: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -158,4 +93,5 @@ def prompt_keys(key: np.ndarray, steps: np.ndarray) -> np.ndarray:
     nothing = np.zeros(len(steps), np.uint32)
     of_step = threefry(np.repeat(key[:, None], len(steps), 1), nothing, steps.astype(np.uint32))
     of_block = np.stack(threefry(np.stack(of_step), nothing, nothing))
-    return np.stack([*threefry(of_block, nothing, nothing), *threefry(of_block, nothing, nothing + np.uint32(1))], 1)
+    words = [*threefry(of_block, nothing, nothing), *threefry(of_block, nothing, nothing + np.uint32(1))]
+    return np.ascontiguousarray(np.stack(words, 1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..contractions import Sizes
 from .record import Symbol, Tape
 
 MEMORY = {"gd": 0, "sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}  # numbers kept for every weight
@@ -48,18 +47,19 @@ def moved(
     return [weight - hyper["lr"] * move, first, second]
 
 
-def update_source(sizes: Sizes, rule: str) -> str:
+def update_source(count: int | str, rule: str) -> str:
     """The function ``update(weights, gradient, memory, hyper, step)`` of one run, which changes weights and memory.
 
     Args:
-        sizes: how many weights there are.
+        count: how many weights there are, or the expression that says so.
         rule: name of the rule.
 
     Returns:
         Its source without a decorator.
     """
-    tape, count = Tape(), sizes.num_weights
-    places = ["weights[n]", *(f"memory[{slot * count} + n]" for slot in range(MEMORY[rule]))]
+    tape = Tape()
+    starts = [slot * count if isinstance(count, int) else f"{slot} * {count}" for slot in range(MEMORY[rule])]
+    places = ["weights[n]", *(f"memory[{start} + n]" for start in starts)]
     weight, *memory = (tape.given(place) for place in places)
     hyper = {name: tape.given(f"hyper[{i}]") for i, name in enumerate(HYPER)}
     lines, results = tape.lines(moved(rule, tape, weight, tape.given("gradient[n]"), memory, hyper))

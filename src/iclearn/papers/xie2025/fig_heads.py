@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 
+from ...core.threads import side_by_side
 from ...models import LSA, LSATogether
 from ...theory.xie2025 import Law, best_loss, minimal_heads, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word
@@ -51,11 +52,8 @@ def collect(lab: Lab) -> Data:
     exact = exact.assign_coords(member=list(ALL_HEADS))
 
     def compute() -> xr.Dataset:
-        rows = []
-        for norm in CHECKED:
-            trace = runs[norm][0]
-            group = LSATogether(MEMBERS).rebuild(DIM, trace.weights())
-            rows.append(sampled_losses(group, paper_task(norm), CHECK_PROMPTS, 0))
+        groups = {norm: LSATogether(MEMBERS).rebuild(DIM, runs[norm][0].weights()) for norm in CHECKED}
+        rows = side_by_side(lambda norm: sampled_losses(groups[norm], paper_task(norm), CHECK_PROMPTS, 0), CHECKED)
         loss, error = (np.stack([row[i] for row in rows]) for i in (0, 1))
         dims = ("norm", "member")
         return xr.Dataset({"loss": (dims, loss), "error": (dims, error)}, {"norm": list(CHECKED)})

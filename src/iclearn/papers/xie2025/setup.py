@@ -17,12 +17,10 @@ from jaxtyping import Array, Float
 
 from ...core.jax_settings import small_work
 from ...core.recipe import Init, Optimizer, Recipe, Record
+from ...core.threads import side_by_side
 from ...core.trace import Trace
-from ...engines.base import AbstractEngine
-from ...engines.loop import State, initial_state, take_step
-from ...engines.optimizers import Hyper
+from ...engines.descend import descend
 from ...engines.quadratic import QuadraticEngine
-from ...engines.samples import step_key
 from ...models import LSA, LSAGroup, LSATogether
 from ...tasks import Covariance, LinearRegression
 from ...tasks.gram_moments import GramForm, gram_form
@@ -38,6 +36,7 @@ STEP_LOSS = DIM * (DIM + 1) / (CONTEXT + DIM + 1)  # one gradient step from w*
 YQ = LSA(1, "trainable")
 MEMBERS = (YQ, *(LSA(h) for h in HEADS))
 NAMES = ("yq", *HEADS)
+RECORDS_AT_ONCE = 32
 FAST_LR = 2e-3  # with which yq-LSA reaches the prior mean of norm 10 in the paper's number of steps
 STAGES = ((1e-2, 4000), (1e-3, 2000), (1e-4, 1500))  # learning rate and steps of exact training to convergence
 COLORS = {"yq": "#D55E00", "gd": "#000000", "heads": "#0072B2", "bayes": "#009E73", "zero": "0.55"}
@@ -120,9 +119,12 @@ def losses_over_training(trace: Trace) -> np.ndarray:
     assert isinstance(task, LinearRegression)
     assert isinstance(spec, LSATogether)
     names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
-    weights = {name.removeprefix("weight_"): jnp.asarray(trace.data[name].values, float) for name in names}
+    weights = {name.removeprefix("weight_"): np.asarray(trace.data[name].values, float) for name in names}
+    count = len(weights["p"])
+    fill = ((0, -count % RECORDS_AT_ONCE),)  # with zeros: one program for runs that kept 49 records, 50 or 51
+    weights = {name: np.pad(path, fill + ((0, 0),) * (path.ndim - 1)) for name, path in weights.items()}
     with small_work():
-        return np.asarray(_losses(_form(task), spec, weights))
+        return np.asarray(_losses(_form(task), spec, weights))[:count]
 
 
 @functools.lru_cache(maxsize=64)
@@ -131,7 +133,9 @@ def _form(task: LinearRegression) -> GramForm:
 
 
 @eqx.filter_jit
-def _losses(form: GramForm, spec: LSATogether, weights: dict[str, Array]) -> Float[Array, "record member"]:
+def _losses(
+    form: GramForm, spec: LSATogether, weights: Mapping[str, Array | np.ndarray]
+) -> Float[Array, "record member"]:
     def at(record: dict[str, Array]) -> Array:
         tables = spec.rebuild(form.root.shape[0], record).coefficients()
         return jax.vmap(lambda column: form(column[:, None]), in_axes=1)(tables)
@@ -161,7 +165,7 @@ def rest_of(trace: Trace) -> dict[str, np.ndarray]:
 
 def rest_of_runs(axis: str, runs: Mapping[Any, Sequence[Trace]], names: Sequence[Any]) -> xr.Dataset:
     """`rest_of` for runs by the value of an axis: variables over (axis, seed, member)."""
-    found = [[rest_of(trace) for trace in traces] for traces in runs.values()]
+    found = [side_by_side(rest_of, traces) for traces in runs.values()]
     dims = (axis, "seed", "member")
     tables = {name: (dims, np.stack([[row[name] for row in rows] for rows in found])) for name in found[0][0]}
     return xr.Dataset(tables, {axis: list(runs), "member": np.array([str(name) for name in names], dtype=object)})
@@ -176,35 +180,30 @@ def measured_rest(lab: Lab, runs: dict[float, list[Trace]]) -> xr.Dataset:
 # --- exact training to convergence
 
 
-@eqx.filter_jit
-def _descend(engine: AbstractEngine, models: LSAGroup, hyper: Hyper, steps: Array) -> LSAGroup:
-    def one(model: LSAGroup) -> LSAGroup:
-        def step(_: Array, now: State) -> State:
-            return take_step(engine, hyper.transformation(), now, step_key(0))[0]
-
-        return jax.lax.fori_loop(0, steps, step, initial_state(model, hyper)).model  # type: ignore[return-value]
-
-    return jax.vmap(one)(models)
-
-
 def train_exactly(
     task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None
 ) -> tuple[Float[np.ndarray, " seed"], LSAGroup]:
-    """Adam on the exact loss with falling learning rates, all seeds side by side: final losses, and the models.
+    """Adam on the exact loss with falling learning rates, for every seed: final losses, and the models.
 
     Args:
         guess: w_q, kept fixed (None: as `member` says).
     """
     with small_work():
-        engine = QuadraticEngine(gram_form(task, 0, "float64"), ())
-        parts = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
-        models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-        if guess is not None:
-            models = eqx.tree_at(lambda m: m.guess, models, jnp.broadcast_to(jnp.asarray(guess), models.guess.shape))
-        for lr, steps in STAGES:
-            models = _descend(engine, models, Hyper.of(Optimizer("adam", lr), "float64"), jnp.asarray(steps))
-        form = _form(task)
-        return np.asarray(jax.vmap(lambda model: form(model.coefficients()))(models)), models
+        models = _stacked(_ends(task, member, seeds, guess))
+        return np.asarray(_losses(_form(task), LSATogether((member,)), models.weights()))[:, 0], models
+
+
+def _ends(task: LinearRegression, member: LSA, seeds: Sequence[int], guess: np.ndarray | None = None) -> list[LSAGroup]:
+    """Where exact training of each seed ends."""
+    engine = QuadraticEngine(_form(task), ())
+    models = [LSATogether((member,)).initial(task, Init(0.1), seed, jnp.float64) for seed in seeds]
+    if guess is not None:
+        models = [eqx.tree_at(lambda m: m.guess, model, jnp.asarray(guess)[None]) for model in models]
+    return descend(engine, models, [(Optimizer("adam", lr), steps) for lr, steps in STAGES])
+
+
+def _stacked(models: Sequence[LSAGroup]) -> LSAGroup:
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *models)
 
 
 def exact_losses(
@@ -214,10 +213,14 @@ def exact_losses(
 
     def compute() -> xr.Dataset:
         jobs = list(product(tasks.values(), members))
-        with ThreadPoolExecutor(lab.workers) as pool:
-            found = list(pool.map(lambda job: train_exactly(job[0], job[1], lab.seeds)[0], jobs))
-        table = np.array(found).reshape(len(tasks), len(members), lab.num_seeds).transpose(0, 2, 1)
-        return xr.Dataset({"loss": ((axis, "seed", "member"), table)}, {axis: list(tasks)})
+        with small_work(), ThreadPoolExecutor(lab.workers) as pool:
+            ends = list(pool.map(lambda job: _stacked(_ends(job[0], job[1], lab.seeds)), jobs))
+            parts = [ends[i : i + len(members)] for i in range(0, len(ends), len(members))]
+            spec = LSATogether(tuple(members))
+            found = [
+                _losses(_form(task), spec, _together(part)) for task, part in zip(tasks.values(), parts, strict=True)
+            ]
+        return xr.Dataset({"loss": ((axis, "seed", "member"), np.array(found))}, {axis: list(tasks)})
 
     parameters = {
         "tasks": [task.to_dict() for task in tasks.values()],
@@ -227,3 +230,14 @@ def exact_losses(
         axis: list(tasks),
     }
     return lab.dataset(name, parameters, compute)["loss"]
+
+
+def _together(groups: Sequence[LSAGroup]) -> dict[str, np.ndarray]:
+    """Weights of groups of one member each as those of one group, with as many heads as the largest: (seed, member, …)."""
+    most = max(group.p.shape[2] for group in groups)
+
+    def filled_up(heads: Array | np.ndarray) -> np.ndarray:
+        return np.pad(heads, ((0, 0), (0, 0), (0, most - heads.shape[2]), *((0, 0),) * (heads.ndim - 3)))
+
+    parts = [{"p": filled_up(group.p), "q": filled_up(group.q), "guess": group.guess} for group in groups]
+    return {name: np.concatenate([part[name] for part in parts], 1) for name in parts[0]}
