@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .checks import require
 from .errors import MissingClosedForm
 from .forms import as_array
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch
+from .prompt import Batch, FeatureBatch, LabelReader, Prompt, SequenceBatch
 from .spec import Spec
 from .task import AbstractTask
 
@@ -58,6 +58,10 @@ class AbstractModel(eqx.Module):
             (output, pair, dim) W with ŷ_o = uᵀ W_o x_q, u = [1; entries a ≤ b of G row by row] and
             G = (1/N) Σ_i [x_i; y_i][x_i; y_i]ᵀ; None for other models.
         """
+        return None
+
+    def label_reader(self) -> LabelReader | None:
+        """What a model reads off a document, where it is one softmax attention to its words; None for other models."""
         return None
 
     def predict_prefixes(

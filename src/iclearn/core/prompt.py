@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -152,6 +152,35 @@ def prefix_prompt(
     """
     mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
     return Prompt(x[:, :-1], y[:, :-1], x[:, context], mask)
+
+
+class WhiteDocuments(NamedTuple):
+    """Documents of white Gaussian words, the context centered, as many query words as the context has.
+
+    Drawn from one key, which is split in two: the words by `normal_pair` from the first, (document, word,
+    dim) of the context and of the query; from the second standard normals (document, dim), x in this direction.
+
+    Args:
+        words: n of the context, and of the query.
+        scale: ‖x‖; may be traced.
+    """
+
+    words: int
+    scale: Any
+
+
+class LabelReader(NamedTuple):
+    """What a model of documents reads off the context: x̂ = V Σ_i softmax_i(k·e_i) e_i, e_i = (a_i, y_i); logits A_q x̂.
+
+    Args:
+        attend: (entry) k.
+        value: (dim, entry) V.
+        logs: whether y_i = log b_i − mean; otherwise n b_i − 1.
+    """
+
+    attend: Any
+    value: Any
+    logs: bool
 
 
 class WhitePrompts(NamedTuple):

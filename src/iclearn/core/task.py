@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
 from .label_law import LabelLaw
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhitePrompts
+from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhiteDocuments, WhitePrompts
 from .rng import stream
 from .spec import Spec
 
@@ -194,6 +194,10 @@ class AbstractTask(Spec):
 
     def white_prompts(self) -> WhitePrompts | None:
         """What compiled code has to know to draw the prompts of `fresh` by itself; None where it cannot."""
+        return None
+
+    def white_documents(self) -> WhiteDocuments | None:
+        """As `white_prompts`, of a task whose prompts are documents."""
         return None
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:

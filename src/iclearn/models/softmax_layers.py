@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from ..core.checks import check_choice, check_int, require
 from ..core.model import AbstractModel, AbstractModelSpec, checked_weights
-from ..core.prompt import Document
+from ..core.prompt import Document, LabelReader
 from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
 from ..core.task import AbstractTask
@@ -116,6 +116,9 @@ class LabelAttention(AbstractWeightEstimator):
     labels: Labels = eqx.field(static=True, default="log")
 
     axes: ClassVar = {"query": ("entry",), "key": ("entry", "key_entry"), "value": ("input", "entry")}
+
+    def label_reader(self) -> LabelReader:
+        return LabelReader(self.query @ self.key, self.value, self.labels == "log")
 
     def estimate(self, document: Document) -> Float[Array, " dim"]:
         words = tokens(document, self.labels)

@@ -1,0 +1,229 @@
+"""Runs on fresh documents: documents, loss and its gradient by compiled code, the update by the step of the loop.
+
+The documents are those of the loop in JAX, so losses and weights agree with it to single precision, and a checkpoint of
+either can be continued by the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from ...core.forms import as_array
+from ...core.model import AbstractModel
+from ...core.recipe import Recipe
+from ...core.rng import counter_streams, normal
+from ..base import AbstractEngine, stack_losses
+from ..batch.inputs import RunInputs, stack_runs
+from ..build import Setup
+from ..loop import Chunk, State, take_step
+from ..samples import FreshEngine
+from .batches import each_in_threads
+from .document_programs import DocumentSizes, documents_source
+from .modules import load_module
+from .switch import available, thread_count
+
+LEAST_STEPS = 200  # below, compiling takes longer
+DRAWN_STEPS = 128  # steps whose keys and directions are made at a time
+
+
+def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
+    """The sizes of the compiled program of a run on fresh documents.
+
+    Args:
+        recipe: the experiment.
+        setup: where it starts.
+
+    Returns:
+        The sizes; None where the loop in JAX trains it.
+    """
+    documents, batch = setup.task.white_documents(), recipe.optimizer.batch_size
+    if documents is None or batch is None or not isinstance(setup.engine, FreshEngine) or setup.task.tests:
+        return None
+    reader = setup.model.label_reader()
+    if reader is None or recipe.steps < LEAST_STEPS:
+        return None
+    if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return None
+    return DocumentSizes(setup.task.dim, documents.words, batch, recipe.dtype, reader.logs)
+
+
+class _Along(AbstractEngine[AbstractModel]):
+    """The inner product of what a model reads with a gradient: its gradient in the weights is that of the loss."""
+
+    attend: Float[Array, " entry"]
+    value: Float[Array, "dim entry"]
+
+    @property
+    def stochastic(self) -> bool:
+        return False
+
+    def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
+        reader = model.label_reader()
+        assert reader is not None
+        return jnp.sum(self.attend * reader.attend) + jnp.sum(self.value * reader.value)
+
+    def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
+        return stack_losses([])
+
+    def minimum(self) -> None:
+        return None
+
+
+def _read(model: AbstractModel) -> tuple[Array, Array]:
+    reader = model.label_reader()
+    assert reader is not None
+    return reader.attend, reader.value
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _updated(structure: Any, leaves: list[Array], hyper: Any, key: Array, attend: Array, value: Array) -> Any:
+    """The states after a step, and what their models read; leaves and not trees, because Python goes through them."""
+
+    def one(state: State, hyper: Any, key: Array, attend: Array, value: Array) -> tuple[State, tuple[Array, Array]]:
+        after, _ = take_step(_Along(attend, value), hyper.transformation(), state, key)
+        return after, _read(after.model)
+
+    after, read = jax.vmap(one)(jax.tree.unflatten(structure, leaves), hyper, key, attend, value)
+    return jax.tree.leaves(after), read
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _drawn(keys: Key[Array, " key"], steps: Array, shape: tuple[int, int], dtype: str) -> tuple[Array, Array]:
+    """(step, key, 2) the words of the keys of the documents' words, and (step, key, document, dim) directions of x."""
+
+    def one(step: Array, key: Array) -> tuple[Array, Array]:
+        row_key, x_key = jax.random.split(jax.random.fold_in(key, step))
+        x = normal(x_key, shape, dtype)
+        return jax.random.key_data(row_key), x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+
+    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(steps, keys)
+
+
+class DocumentRuns:
+    """Runs in progress that share a program, in one thread.
+
+    Args:
+        inputs: before their first step; runs with the same key follow each other.
+        sizes: of their program.
+    """
+
+    def __init__(self, inputs: Sequence[RunInputs], sizes: DocumentSizes) -> None:
+        stacked = stack_runs(inputs)
+        states = State(stacked.model, stacked.optimizer, as_array(np.zeros(len(inputs), np.int64)))
+        self._sizes, self._given = sizes, (stacked.hyper, stacked.key)
+        self._leaves, self._structure = jax.tree.flatten(states)
+        words = [tuple(np.asarray(jax.random.key_data(run.key)).tolist()) for run in inputs]
+        first = [i for i in range(len(words)) if i == 0 or words[i] != words[i - 1]]
+        self._starts = np.array([*first, len(words)])
+        self._keys = jnp.stack([inputs[i].key for i in first])
+        self._radius = np.array([_radius(run) for run in inputs], sizes.dtype)
+        self._gradient = load_module(documents_source(sizes)).gradient
+        self._names = tuple(stacked.model.axes)
+
+    def state(self, index: int) -> State:
+        """The state of one run.
+
+        Args:
+            index: which.
+
+        Returns:
+            Its state.
+        """
+        return jax.tree.unflatten(self._structure, [as_array(np.asarray(leaf)[index]) for leaf in self._leaves])
+
+    def load(self, leaves: list[np.ndarray]) -> int:
+        """Go on from a state, of a run that is alone.
+
+        Args:
+            leaves: those of `state`.
+
+        Returns:
+            The step it is at.
+        """
+        self._leaves = [as_array(leaf, old.dtype)[None] for leaf, old in zip(leaves, self._leaves, strict=True)]
+        return int(self.state(0).step)
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        """Train to a step.
+
+        Args:
+            start: the step they are at.
+            stop: the step to stop at.
+            every: steps from one record of the weights to the next.
+
+        Returns:
+            What was recorded, with a leading axis of runs.
+        """
+        count, sizes = len(self._radius), self._sizes
+        losses, records = np.empty((stop - start, count), sizes.dtype), []
+        leaves = self._leaves
+        attend, value = map(np.array, jax.vmap(_read)(jax.tree.unflatten(self._structure, leaves).model))
+        to_attend, to_value = np.empty_like(attend), np.empty_like(value)
+        for index in range(stop - start):
+            if index % DRAWN_STEPS == 0:
+                steps = as_array(np.arange(start + index, start + index + DRAWN_STEPS))
+                shape = (sizes.documents, sizes.dim)
+                keys, directions = map(np.array, _drawn(self._keys, steps, shape, sizes.dtype))
+            if index % every == 0:
+                model = jax.tree.unflatten(self._structure, leaves).model
+                records.append([np.array(getattr(model, name)) for name in self._names])
+            now = (keys[index % DRAWN_STEPS], directions[index % DRAWN_STEPS])
+            out = (to_attend, to_value, losses[index])
+            self._gradient(attend, value, self._radius, self._starts, *now, *out)
+            leaves, read = _updated(self._structure, leaves, *self._given, to_attend, to_value)
+            np.copyto(attend, read[0])
+            np.copyto(value, read[1])
+        self._leaves = leaves
+        weights: dict[str, Any] = {
+            name: np.stack(parts, 1) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)
+        }
+        return Chunk(losses.T, np.zeros((count, stop - start, 0), sizes.dtype), weights)
+
+
+def _radius(run: RunInputs) -> float:
+    engine = run.engine
+    assert isinstance(engine, FreshEngine)
+    documents = engine.task.unchecked(**engine.parameters).white_documents()
+    assert documents is not None
+    return float(documents.scale)
+
+
+class ThreadedDocuments:
+    """Runs in progress that share a program, in threads; neither threads nor other runs change a number.
+
+    Args:
+        inputs: before their first step.
+        sizes: of their program.
+    """
+
+    def __init__(self, inputs: Sequence[RunInputs], sizes: DocumentSizes) -> None:
+        same: dict[tuple[int, ...], list[int]] = {}  # runs that read the same documents
+        for index, run in enumerate(inputs):
+            same.setdefault(tuple(np.asarray(jax.random.key_data(run.key)).tolist()), []).append(index)
+        several, groups = min(thread_count(), len(same)), list(same.values())
+        self.members = [[i for group in groups[first::several] for i in group] for first in range(several)]
+        self.parts = [DocumentRuns([inputs[i] for i in members], sizes) for members in self.members]
+        self.places = {i: (p, k) for p, members in enumerate(self.members) for k, i in enumerate(members)}
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        """As `DocumentRuns.advance`, of all runs in their order."""
+        chunks: list[Chunk | None] = [None] * len(self.parts)
+
+        def work(part: int) -> None:
+            chunks[part] = self.parts[part].advance(start, stop, every)
+
+        each_in_threads(work, range(len(self.parts)))
+        order = np.argsort(np.concatenate(self.members))
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[order], *chunks)
+
+    def state(self, index: int) -> State:
+        """The state of one run."""
+        part, place = self.places[index]
+        return self.parts[part].state(place)
