@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .checks import require
 from .errors import MissingClosedForm
 from .forms import as_array
-from .prompt import Batch, FeatureBatch, LabelReader, Prompt, SequenceBatch
+from .prompt import Batch, DocumentReader, FeatureBatch, Prompt, SequenceBatch
 from .spec import Spec
 from .task import AbstractTask
 
@@ -60,8 +60,8 @@ class AbstractModel(eqx.Module):
         """
         return None
 
-    def label_reader(self) -> LabelReader | None:
-        """What a model reads off a document, where it is one softmax attention to its words; None for other models."""
+    def document_reader(self) -> DocumentReader | None:
+        """How a model reads documents, where it attends once to their words; None for other models."""
         return None
 
     def predict_prefixes(

@@ -169,18 +169,23 @@ class WhiteDocuments(NamedTuple):
     scale: Any
 
 
-class LabelReader(NamedTuple):
-    """What a model of documents reads off the context: x̂ = V Σ_i softmax_i(k·e_i) e_i, e_i = (a_i, y_i); logits A_q x̂.
+class DocumentReader(NamedTuple):
+    """A model of documents that attends once, with softmax, to the words e_i = (a_i, y_i) of the context.
+
+    Either a learned token attends, x̂ = M Σ_i softmax_i(v·e_i) e_i with logits A_q x̂; or each query word a_q does, with
+    the logit v·Σ_i softmax_i(a_qᵀM e_i) e_i.
 
     Args:
-        attend: (entry) k.
-        value: (dim, entry) V.
-        logs: whether y_i = log b_i − mean; otherwise n b_i − 1.
+        vector: (entry) v.
+        matrix: (dim, entry) M.
+        labels: ``log`` where y_i = log b_i − mean, ``raw`` where y_i = n b_i − 1.
+        query: whether the query words attend.
     """
 
-    attend: Any
-    value: Any
-    logs: bool
+    vector: Any
+    matrix: Any
+    labels: str
+    query: bool
 
 
 class WhitePrompts(NamedTuple):

@@ -15,8 +15,7 @@ from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
 from .compiled.choose import run_sizes
-from .compiled.document_programs import DocumentSizes
-from .compiled.document_runs import ThreadedDocuments, document_sizes
+from .compiled.document_runs import DocumentSizes, ThreadedDocuments, document_sizes
 from .compiled.fresh_prompts import PromptSizes
 from .compiled.sampled import SampledRun, prompt_sizes
 from .compiled.switch import path_name

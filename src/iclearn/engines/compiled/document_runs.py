@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,12 +25,41 @@ from ..build import Setup
 from ..loop import Chunk, State, take_step
 from ..samples import FreshEngine
 from .batches import each_in_threads
-from .document_programs import DocumentSizes, documents_source
+from .document_programs import documents_source
 from .modules import load_module
 from .switch import available, thread_count
 
 LEAST_STEPS = 200  # below, compiling takes longer
+MOST_ROWS = 512  # words of a block
 DRAWN_STEPS = 128  # steps whose keys and directions are made at a time
+
+
+class DocumentSizes(NamedTuple):
+    """What runs that are trained together have in common.
+
+    Args:
+        dim: dimension of the embeddings.
+        words: of the context, and of the query.
+        documents: of a step.
+        dtype: of everything but the draws.
+        labels: whether labels are ``log`` or ``raw``.
+        query: whether the query words vector.
+    """
+
+    dim: int
+    words: int
+    documents: int
+    dtype: str
+    labels: str
+    query: bool
+
+    @property
+    def block(self) -> int:
+        """Documents of a block: a power of two that divides them all, with MOST_ROWS words at most."""
+        block = 1
+        while self.documents % (2 * block) == 0 and 2 * block * self.words <= MOST_ROWS:
+            block *= 2
+        return block
 
 
 def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
@@ -46,28 +75,28 @@ def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
     documents, batch = setup.task.white_documents(), recipe.optimizer.batch_size
     if documents is None or batch is None or not isinstance(setup.engine, FreshEngine) or setup.task.tests:
         return None
-    reader = setup.model.label_reader()
+    reader = setup.model.document_reader()
     if reader is None or recipe.steps < LEAST_STEPS:
         return None
     if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return None
-    return DocumentSizes(setup.task.dim, documents.words, batch, recipe.dtype, reader.logs)
+    return DocumentSizes(setup.task.dim, documents.words, batch, recipe.dtype, reader.labels, reader.query)
 
 
 class _Along(AbstractEngine[AbstractModel]):
     """The inner product of what a model reads with a gradient: its gradient in the weights is that of the loss."""
 
-    attend: Float[Array, " entry"]
-    value: Float[Array, "dim entry"]
+    vector: Float[Array, " entry"]
+    matrix: Float[Array, "dim entry"]
 
     @property
     def stochastic(self) -> bool:
         return False
 
     def loss(self, model: AbstractModel, key: Key[Array, ""]) -> Float[Array, ""]:
-        reader = model.label_reader()
+        reader = model.document_reader()
         assert reader is not None
-        return jnp.sum(self.attend * reader.attend) + jnp.sum(self.value * reader.value)
+        return jnp.sum(self.vector * reader.vector) + jnp.sum(self.matrix * reader.matrix)
 
     def test_losses(self, model: AbstractModel) -> Float[Array, " test_set"]:
         return stack_losses([])
@@ -77,20 +106,20 @@ class _Along(AbstractEngine[AbstractModel]):
 
 
 def _read(model: AbstractModel) -> tuple[Array, Array]:
-    reader = model.label_reader()
+    reader = model.document_reader()
     assert reader is not None
-    return reader.attend, reader.value
+    return reader.vector, reader.matrix
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _updated(structure: Any, leaves: list[Array], hyper: Any, key: Array, attend: Array, value: Array) -> Any:
+def _updated(structure: Any, leaves: list[Array], hyper: Any, key: Array, vector: Array, matrix: Array) -> Any:
     """The states after a step, and what their models read; leaves and not trees, because Python goes through them."""
 
-    def one(state: State, hyper: Any, key: Array, attend: Array, value: Array) -> tuple[State, tuple[Array, Array]]:
-        after, _ = take_step(_Along(attend, value), hyper.transformation(), state, key)
+    def one(state: State, hyper: Any, key: Array, vector: Array, matrix: Array) -> tuple[State, tuple[Array, Array]]:
+        after, _ = take_step(_Along(vector, matrix), hyper.transformation(), state, key)
         return after, _read(after.model)
 
-    after, read = jax.vmap(one)(jax.tree.unflatten(structure, leaves), hyper, key, attend, value)
+    after, read = jax.vmap(one)(jax.tree.unflatten(structure, leaves), hyper, key, vector, matrix)
     return jax.tree.leaves(after), read
 
 
@@ -124,7 +153,7 @@ class DocumentRuns:
         self._starts = np.array([*first, len(words)])
         self._keys = jnp.stack([inputs[i].key for i in first])
         self._radius = np.array([_radius(run) for run in inputs], sizes.dtype)
-        self._gradient = load_module(documents_source(sizes)).gradient
+        self._gradient = load_module(documents_source(sizes.dtype, sizes.query)).gradient
         self._names = tuple(stacked.model.axes)
 
     def state(self, index: int) -> State:
@@ -163,9 +192,9 @@ class DocumentRuns:
         """
         count, sizes = len(self._radius), self._sizes
         losses, records = np.empty((stop - start, count), sizes.dtype), []
-        leaves = self._leaves
-        attend, value = map(np.array, jax.vmap(_read)(jax.tree.unflatten(self._structure, leaves).model))
-        to_attend, to_value = np.empty_like(attend), np.empty_like(value)
+        leaves, sized = self._leaves, (sizes.words, sizes.block, sizes.labels == "log")
+        vector, matrix = map(np.array, jax.vmap(_read)(jax.tree.unflatten(self._structure, leaves).model))
+        to_vector, to_matrix = np.empty_like(vector), np.empty_like(matrix)
         for index in range(stop - start):
             if index % DRAWN_STEPS == 0:
                 steps = as_array(np.arange(start + index, start + index + DRAWN_STEPS))
@@ -174,12 +203,11 @@ class DocumentRuns:
             if index % every == 0:
                 model = jax.tree.unflatten(self._structure, leaves).model
                 records.append([np.array(getattr(model, name)) for name in self._names])
-            now = (keys[index % DRAWN_STEPS], directions[index % DRAWN_STEPS])
-            out = (to_attend, to_value, losses[index])
-            self._gradient(attend, value, self._radius, self._starts, *now, *out)
-            leaves, read = _updated(self._structure, leaves, *self._given, to_attend, to_value)
-            np.copyto(attend, read[0])
-            np.copyto(value, read[1])
+            now = (keys[index % DRAWN_STEPS], directions[index % DRAWN_STEPS], *sized)
+            self._gradient(vector, matrix, self._radius, self._starts, *now, to_vector, to_matrix, losses[index])
+            leaves, read = _updated(self._structure, leaves, *self._given, to_vector, to_matrix)
+            np.copyto(vector, read[0])
+            np.copyto(matrix, read[1])
         self._leaves = leaves
         weights: dict[str, Any] = {
             name: np.stack(parts, 1) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)
