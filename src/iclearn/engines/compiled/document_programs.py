@@ -91,7 +91,7 @@ def _softmax(kind: str) -> str:
     degree = 6 if kind == "float32" else 13
     series = Chebyshev.interpolate(np.exp, degree, [-np.log(2) / 2, np.log(2) / 2]).convert(kind=Polynomial).coef
     high = float(np.float32(0.693359375)) if kind == "float32" else 0.6931471803691238
-    text = _SOFTMAX.replace("EXP_SERIES", horner(series, "r", kind)).replace("HIGH", repr(high))
+    text = _SOFTMAX.replace("EXP_SERIES", horner(tuple(series), "r", kind)).replace("HIGH", repr(high))
     return text.replace("LOW", repr(float(np.log(2) - high)))
 
 
@@ -198,7 +198,8 @@ _SOFTMAX = """def softmax(values, words, ints, floats):
     lanes = values.shape[0]
     top = largest(values, words)
     for l in range(lanes):
-        x = max(values[l] - top, REAL(LEAST))
+        x = values[l] - top
+        x = REAL(LEAST) if x < REAL(LEAST) else x  # NaN stays
         k = np.floor(x * REAL(1.4426950408889634) + REAL(0.5))
         r = (x - k * REAL(HIGH)) - k * REAL(LOW)
         values[l] = EXP_SERIES

@@ -76,7 +76,7 @@ def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
     if documents is None or batch is None or not isinstance(setup.engine, FreshEngine) or setup.task.tests:
         return None
     reader = setup.model.document_reader()
-    if reader is None or recipe.steps < LEAST_STEPS:
+    if reader is None or recipe.steps < LEAST_STEPS or recipe.optimizer.rule == "flow":
         return None
     if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return None
@@ -179,7 +179,7 @@ class DocumentRuns:
         self._leaves = [as_array(leaf, old.dtype)[None] for leaf, old in zip(leaves, self._leaves, strict=True)]
         return int(self.state(0).step)
 
-    def advance(self, start: int, stop: int, every: int) -> Chunk:
+    def advance(self, start: int, stop: int, every: int) -> list[Chunk]:
         """Train to a step.
 
         Args:
@@ -188,7 +188,7 @@ class DocumentRuns:
             every: steps from one record of the weights to the next.
 
         Returns:
-            What was recorded, with a leading axis of runs.
+            What was recorded of each run.
         """
         count, sizes = len(self._radius), self._sizes
         losses, records = np.empty((stop - start, count), sizes.dtype), []
@@ -209,10 +209,12 @@ class DocumentRuns:
             np.copyto(vector, read[0])
             np.copyto(matrix, read[1])
         self._leaves = leaves
-        weights: dict[str, Any] = {
-            name: np.stack(parts, 1) for name, parts in zip(self._names, zip(*records, strict=True), strict=True)
-        }
-        return Chunk(losses.T, np.zeros((count, stop - start, 0), sizes.dtype), weights)
+        paths = [np.stack(parts) for parts in zip(*records, strict=True)]
+        tests = np.zeros((stop - start, 0), sizes.dtype)
+        named: list[dict[str, Any]] = [
+            {name: path[:, run] for name, path in zip(self._names, paths, strict=True)} for run in range(count)
+        ]
+        return [Chunk(losses[:, run], tests, weights) for run, weights in enumerate(named)]
 
 
 def _radius(run: RunInputs) -> float:
@@ -241,15 +243,15 @@ class ThreadedDocuments:
         self.places = {i: (p, k) for p, members in enumerate(self.members) for k, i in enumerate(members)}
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        """As `DocumentRuns.advance`, of all runs in their order."""
-        chunks: list[Chunk | None] = [None] * len(self.parts)
+        """As `DocumentRuns.advance`, of all runs in their order, with a leading axis."""
+        chunks: dict[int, Chunk] = {}
 
         def work(part: int) -> None:
-            chunks[part] = self.parts[part].advance(start, stop, every)
+            found = self.parts[part].advance(start, stop, every)
+            chunks.update(zip(self.members[part], found, strict=True))
 
         each_in_threads(work, range(len(self.parts)))
-        order = np.argsort(np.concatenate(self.members))
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[order], *chunks)
+        return jax.tree.map(lambda *parts: np.stack(parts), *(chunks[index] for index in range(len(chunks))))
 
     def state(self, index: int) -> State:
         """The state of one run."""
