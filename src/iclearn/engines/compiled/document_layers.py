@@ -1,8 +1,8 @@
 """Source of one layer on one document: its loss, added to the derivatives in its vector and matrix.
 
 ``layer(context, query, words, vector, matrix, rows, ints, floats, small, to_vector, to_matrix)`` gets context and query
-(dim, lane), labels of the words in rows[0] and the wanted probabilities in rows[1]; lanes beyond the words hold zeros in
-everything that is summed. It returns the sum of the squared errors, of half of which it adds the derivatives.
+(dim, lane), labels of the words in rows[0] and the wanted probabilities in rows[1]; lanes beyond the words hold zeros
+in everything that is summed. It returns the sum of the squared errors, of half of which it adds the derivatives.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def documents_source(dtype: str, query: bool) -> str:
     one, two, three = f"{dtype}[::1]", f"{dtype}[:, ::1]", f"{dtype}[:, :, ::1]"
     given = f"{two}, {three}, {one}, int64[::1], uint32[:, ::1], {three}, int64, int64, boolean"
     entry = f'@numba.njit("void({given}, {two}, {three}, {one})", cache=CACHE, fastmath={{"contract"}}, {common})'
-    single = dtype == "float32"
+    single, layer = dtype == "float32", QUERY_LAYER if query else LABEL_LAYER
+    last = _GRADIENT.replace("ROOM", QUERY_ROWS if query else LABEL_ROWS)
     constants = {
         "REAL": f"np.{dtype}", "INT": "np.int32" if single else "np.int64", "BIAS": 127 if single else 1023,
         "SHIFT": 23 if single else 52, "LEAST": -80.0 if single else -700.0,
@@ -52,7 +53,7 @@ def documents_source(dtype: str, query: bool) -> str:
     parts = [
         f"{exact}\n{_draw()}", f"{sums}\n{_SPREAD}", f"{exact}\n{_ALONG}", f"{sums}\n{_ACROSS}", f"{order}\n{_LARGEST}",
         f"{sums}\n{_TOTAL}", f"{sums}\n{_INNER}", f"{exact}\n{_softmax(dtype)}", f"{exact}\n{_LABELS}",
-        f"{exact}\n{QUERY_LAYER if query else LABEL_LAYER}", f"{entry}\n{_GRADIENT.replace('ROOM', QUERY_ROWS if query else LABEL_ROWS)}",
+        f"{exact}\n{layer}", f"{entry}\n{last}",
     ]  # fmt: skip
     return head + "\n\n\n" + "\n\n\n".join(parts) + "\n"
 
@@ -253,7 +254,8 @@ _GRADIENT = """def gradient(
                         rows[1, l] = radius[r] * both[1, l]
                     softmax(rows[1], words, powers, scales)
                     loss[r] += layer(
-                        context, query, words, vector[r], matrix[r], rows, powers, scales, small, to_vector[r], to_matrix[r]
+                        context, query, words, vector[r], matrix[r], rows, powers, scales, small, to_vector[r],
+                        to_matrix[r]
                     )
     factor = REAL(words / documents)
     for r in range(loss.shape[0]):

@@ -27,7 +27,7 @@ from ..samples import FreshEngine
 from .batches import each_in_threads
 from .document_programs import documents_source
 from .modules import load_module
-from .switch import available, thread_count
+from .switch import available, choice, thread_count
 
 LEAST_STEPS = 200  # below, compiling takes longer
 MOST_ROWS = 512  # words of a block
@@ -43,7 +43,7 @@ class DocumentSizes(NamedTuple):
         documents: of a step.
         dtype: of everything but the draws.
         labels: whether labels are ``log`` or ``raw``.
-        query: whether the query words vector.
+        query: whether the query words attend.
     """
 
     dim: int
@@ -76,7 +76,8 @@ def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
     if documents is None or batch is None or not isinstance(setup.engine, FreshEngine) or setup.task.tests:
         return None
     reader = setup.model.document_reader()
-    if reader is None or recipe.steps < LEAST_STEPS or recipe.optimizer.rule == "flow":
+    short = recipe.steps < LEAST_STEPS and choice() != "require"
+    if reader is None or short or recipe.optimizer.rule == "flow":
         return None
     if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
         return None
@@ -195,6 +196,7 @@ class DocumentRuns:
         leaves, sized = self._leaves, (sizes.words, sizes.block, sizes.labels == "log")
         vector, matrix = map(np.array, jax.vmap(_read)(jax.tree.unflatten(self._structure, leaves).model))
         to_vector, to_matrix = np.empty_like(vector), np.empty_like(matrix)
+        keys = directions = np.empty(0)
         for index in range(stop - start):
             if index % DRAWN_STEPS == 0:
                 steps = as_array(np.arange(start + index, start + index + DRAWN_STEPS))

@@ -18,6 +18,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 from scipy.optimize import minimize_scalar
 
+from ...core.forms import as_array
 from ...core.prompt import Batch, Document
 from ...models.predictors.softmax_descent import SoftmaxDescent, line_search, mean_loss, ray_loss
 from ...models.softmax_layers import (
@@ -73,7 +74,7 @@ def best(build: Build, batch: Batch[Document]) -> tuple[float, float]:
     """The weight w in (0, 4) with the least loss on these documents, and that loss; logits are proportional to w."""
     options, logits = {"xatol": 1e-9}, _logits(build, batch)
     found: Any = minimize_scalar(
-        lambda w: float(_ray_loss(logits, np.asarray(w), batch)), bounds=(0, 4), method="bounded", options=options
+        lambda w: float(_ray_loss(logits, as_array(w), batch)), bounds=(0, 4), method="bounded", options=options
     )
     return float(found.x), float(found.fun)
 
