@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import iclearn as icl
+from iclearn.core.rng import stream
 from iclearn.core.status import Status
 from iclearn.engines.batch.inputs import run_inputs
 from iclearn.engines.build import prepare
@@ -32,12 +33,20 @@ def compiled(monkeypatch):
     monkeypatch.setenv(SWITCH, "auto")
 
 
+def test_keys_are_those_of_the_loop():
+    key = stream(3, "steps")
+    found = document_runs.document_keys(np.asarray(jax.random.key_data(key)), np.arange(5, 8))
+    for words, step in zip(found, (5, 6, 7), strict=True):
+        wanted = jax.random.split(jax.random.fold_in(key, step))
+        np.testing.assert_array_equal(words, np.asarray(jax.random.key_data(wanted)).ravel())
+
+
 @pytest.mark.parametrize(
     ("form", "change"),
     [
         ("log_label", {}),
         ("raw_label", {"optimizer__rule": "sgd", "optimizer__lr": 0.1}),
-        ("query", {"task__context_len": 9, "optimizer__lr": 1e-3}),
+        ("query", {"task__context_len": 4, "optimizer__lr": 1e-3}),
         pytest.param("log_label", {"dtype": "float64"}, marks=pytest.mark.slow),
         pytest.param("query", {"dtype": "float64"}, marks=pytest.mark.slow),
     ],

@@ -29,18 +29,18 @@ def documents_source(dtype: str, query: bool) -> str:
         query: whether the query words attend (`DocumentReader`).
 
     Returns:
-        Source with one function, ``gradient(vector, matrix, radius, starts, keys, directions, words, block, logs,
+        Source with one function, ``gradient(vector, matrix, radius, starts, keys, documents, words, block, logs,
         to_vector, to_matrix, loss)``: vector (run, dim + 1) and matrix (run, dim, dim + 1) of `DocumentReader`, radius
-        (run) of `WhiteDocuments`; runs starts[g] to starts[g + 1] have the keys (g, 2) of the words in common and the
-        directions (g, document, dim) of x, of length 1; `block` documents are drawn at a time. It writes the losses and
-        their derivatives in vector and matrix.
+        (run) of `WhiteDocuments`; runs starts[g] to starts[g + 1] have the keys (g, 4) of the words and of the
+        directions of x in common; `block` of all documents are drawn at a time. It writes the losses and their
+        derivatives in vector and matrix.
     """
     common = 'nogil=True, error_model="numpy", boundscheck=False'
     exact = f'@numba.njit(fastmath={{"contract"}}, {common})'
     sums = f'@numba.njit(fastmath={{"contract", "reassoc", "nsz"}}, {common})'
     order = f'@numba.njit(fastmath={{"nnan", "nsz"}}, {common})'
     one, two, three = f"{dtype}[::1]", f"{dtype}[:, ::1]", f"{dtype}[:, :, ::1]"
-    given = f"{two}, {three}, {one}, int64[::1], uint32[:, ::1], {three}, int64, int64, boolean"
+    given = f"{two}, {three}, {one}, int64[::1], uint32[:, ::1], int64, int64, int64, boolean"
     entry = f'@numba.njit("void({given}, {two}, {three}, {one})", cache=CACHE, fastmath={{"contract"}}, {common})'
     single, layer = dtype == "float32", QUERY_LAYER if query else LABEL_LAYER
     last = _GRADIENT.replace("ROOM", QUERY_ROWS if query else LABEL_ROWS)
@@ -51,7 +51,8 @@ def documents_source(dtype: str, query: bool) -> str:
     head = "import math\n\nimport numba\nimport numpy as np\n\n"
     head += "\n".join(f"{name} = {value}" for name, value in constants.items())
     parts = [
-        f"{exact}\n{_draw()}", f"{sums}\n{_SPREAD}", f"{exact}\n{_ALONG}", f"{sums}\n{_ACROSS}", f"{order}\n{_LARGEST}",
+        f"{exact}\n{_normals()}", f"{exact}\n{_words()}", f"{exact}\n{_DRAW}", f"{sums}\n{_SPREAD}",
+        f"{exact}\n{_ALONG}", f"{sums}\n{_ACROSS}", f"{order}\n{_LARGEST}",
         f"{sums}\n{_TOTAL}", f"{sums}\n{_INNER}", f"{exact}\n{_softmax(dtype)}", f"{exact}\n{_LABELS}",
         f"{exact}\n{layer}", f"{entry}\n{last}",
     ]  # fmt: skip
@@ -76,19 +77,18 @@ def erfinv_series() -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(below.coef), tuple(above(Polynomial([3.0, 1])).coef)
 
 
-def _draw() -> str:
-    """``draw(key0, key1, start, words, floats, ints, context, query)``: (dim, row) normals, number start + row·dim + k.
-
-    `words`, `floats` and `ints` are three views of one array. u² is rounded before it is taken from 1, as XLA does.
-    """
+def _normals() -> str:
     below, above = erfinv_series()
-    text = _DRAW.replace("PARITY", str(KEY_PARITY)).replace("ROUNDS", "\n            ".join(threefry_lines()))
-    text = text.replace("LOG_SERIES", horner(LOG_SERIES, "f")).replace("BELOW", horner(below, "c"))
+    text = _NORMALS.replace("LOG_SERIES", horner(LOG_SERIES, "f")).replace("BELOW", horner(below, "c"))
     return text.replace("ABOVE", horner(above, "d")).replace("SPLIT", f"np.float32({_SPLIT})")
 
 
+def _words() -> str:
+    return _WORDS.replace("PARITY", str(KEY_PARITY)).replace("ROUNDS", "\n        ".join(threefry_lines()))
+
+
 def _softmax(kind: str) -> str:
-    """``softmax(values, ints, floats)``: in place, of the first WORDS; the others become 0."""
+    """``softmax(values, words, ints, floats)``: in place, of the first `words`; the others become 0."""
     degree = 6 if kind == "float32" else 13
     series = Chebyshev.interpolate(np.exp, degree, [-np.log(2) / 2, np.log(2) / 2]).convert(kind=Polynomial).coef
     high = float(np.float32(0.693359375)) if kind == "float32" else 0.6931471803691238
@@ -96,37 +96,55 @@ def _softmax(kind: str) -> str:
     return text.replace("LOW", repr(float(np.log(2) - high)))
 
 
-_DRAW = """def draw(key0, key1, start, words, floats, ints, context, query):
+# the words of the generator in floats[side] become normals in out; u² is rounded before it is taken from 1, as in XLA
+_NORMALS = """def normals(floats, ints, side, count, out):
     lowest = np.float32(-0.9999999403953552)
+    for l in range(count):
+        u = max(lowest, (floats[side, l] - np.float32(1.0)) * np.float32(2.0) + lowest)
+        floats[2, l] = u
+        floats[3, l] = u * u
+    for l in range(count):
+        floats[3, l] = np.float32(1.0) - floats[3, l]
+    for l in range(count):  # 1 - u^2 = 2^e m with m between 1/sqrt(2) and sqrt(2)
+        e = np.int32(np.int32(ints[3, l] - np.int32(0x3F3504F3)) >> np.int32(23))
+        ints[4, l] = np.int32(ints[3, l] - np.int32(e << np.int32(23)))
+        floats[5, l] = np.float32(e) * np.float32(0.6931471805599453)
+    for l in range(count):
+        f = floats[4, l] - np.float32(1.0)
+        w = -(((LOG_SERIES * f * f * f - np.float32(0.5) * f * f) + f) + floats[5, l])
+        c = w - np.float32(2.5)
+        d = math.sqrt(w) - np.float32(3.0)
+        ratio = BELOW if w < SPLIT else ABOVE
+        out[l] = np.float32(1.4142135381698608) * (ratio * floats[2, l])"""
+
+# words with the counters start + l·stride; where `one`, the two of each are made one, as jax.random does
+_WORDS = """def draw_words(key0, key1, start, stride, count, one, words):
     key2 = np.uint32(key0 ^ key1 ^ np.uint32(PARITY))
+    base = np.uint32(np.uint32(start) + key1)
+    for l in range(count):
+        a = np.uint32(key0)
+        b = np.uint32(base + np.uint32(np.uint32(l) * np.uint32(stride)))
+        ROUNDS
+        a = np.uint32(a ^ b) if one else a
+        words[0, l] = np.uint32(np.uint32(a >> np.uint32(9)) | np.uint32(0x3F800000))
+        words[1, l] = np.uint32(np.uint32(b >> np.uint32(9)) | np.uint32(0x3F800000))"""
+
+_DRAW = """def draw(keys, first, block, words, floats, ints, context, query, flat, directions):
     dim, count = context.shape
     for k in range(dim):
-        base = np.uint32(np.uint32(start + k) + key1)
-        for l in range(count):
-            a = np.uint32(key0)
-            b = np.uint32(base + np.uint32(np.uint32(l) * np.uint32(dim)))
-            ROUNDS
-            words[0, l] = np.uint32(np.uint32(a >> np.uint32(9)) | np.uint32(0x3F800000))
-            words[1, l] = np.uint32(np.uint32(b >> np.uint32(9)) | np.uint32(0x3F800000))
-        for side in range(2):
-            out = context if side == 0 else query
-            for l in range(count):
-                u = max(lowest, (floats[side, l] - np.float32(1.0)) * np.float32(2.0) + lowest)
-                floats[2, l] = u
-                floats[3, l] = u * u
-            for l in range(count):
-                floats[3, l] = np.float32(1.0) - floats[3, l]
-            for l in range(count):  # 1 - u^2 = 2^e m with m between 1/sqrt(2) and sqrt(2)
-                e = np.int32(np.int32(ints[3, l] - np.int32(0x3F3504F3)) >> np.int32(23))
-                ints[4, l] = np.int32(ints[3, l] - np.int32(e << np.int32(23)))
-                floats[5, l] = np.float32(e) * np.float32(0.6931471805599453)
-            for l in range(count):
-                f = floats[4, l] - np.float32(1.0)
-                w = -(((LOG_SERIES * f * f * f - np.float32(0.5) * f * f) + f) + floats[5, l])
-                c = w - np.float32(2.5)
-                d = math.sqrt(w) - np.float32(3.0)
-                ratio = BELOW if w < SPLIT else ABOVE
-                out[k, l] = np.float32(1.4142135381698608) * (ratio * floats[2, l])"""
+        draw_words(keys[0], keys[1], first * count // block * dim + k, dim, count, False, words)
+        normals(floats, ints, 0, count, context[k])
+        normals(floats, ints, 1, count, query[k])
+    draw_words(keys[2], keys[3], first * dim, 1, block * dim, True, words)
+    normals(floats, ints, 0, block * dim, flat)
+    for p in range(block):
+        square = REAL(0.0)
+        for k in range(dim):
+            directions[p, k] = REAL(flat[p * dim + k])
+            square += directions[p, k] * directions[p, k]
+        share = REAL(1.0) / math.sqrt(square)
+        for k in range(dim):
+            directions[p, k] *= share"""
 
 _SPREAD = """def spread(rows, offset, words, center, out):
     for k in range(rows.shape[0]):
@@ -139,18 +157,20 @@ _SPREAD = """def spread(rows, offset, words, center, out):
         for l in range(words):
             out[k, l] = REAL(rows[k, offset + l]) - mean"""
 
-# out[l] = Σ_j weights[j] rows[j, l] over the first `count` rows, four at a time
+# out[l] = Σ_j weights[j] rows[j, l] over the first `count` rows, ten at a time
 _ALONG = """def along(rows, weights, count, out):
     lanes = out.shape[0]
     for l in range(lanes):
         out[l] = REAL(0.0)
     j = 0
-    while j + 4 <= count:
-        w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+    while j + 10 <= count:
+        w0, w1, w2, w3, w4 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3], weights[j + 4]
+        w5, w6, w7, w8, w9 = weights[j + 5], weights[j + 6], weights[j + 7], weights[j + 8], weights[j + 9]
         for l in range(lanes):
-            pair = w0 * rows[j, l] + w1 * rows[j + 1, l]
-            out[l] += pair + (w2 * rows[j + 2, l] + w3 * rows[j + 3, l])
-        j += 4
+            low = (w0 * rows[j, l] + w1 * rows[j + 1, l]) + (w2 * rows[j + 2, l] + w3 * rows[j + 3, l])
+            high = (w5 * rows[j + 5, l] + w6 * rows[j + 6, l]) + (w7 * rows[j + 7, l] + w8 * rows[j + 8, l])
+            out[l] += (low + w4 * rows[j + 4, l]) + (high + w9 * rows[j + 9, l])
+        j += 10
     while j < count:
         w0 = weights[j]
         for l in range(lanes):
@@ -226,11 +246,11 @@ _LABELS = """def write_labels(shown, words, radius, logs, ints, floats, labels):
             labels[l] = REAL(words) * labels[l] - REAL(1.0)"""
 
 _GRADIENT = """def gradient(
-    vector, matrix, radius, starts, keys, directions, words, block, logs, to_vector, to_matrix, loss
+    vector, matrix, radius, starts, keys, documents, words, block, logs, to_vector, to_matrix, loss
 ):
-    documents, dim = directions.shape[1], directions.shape[2]
-    count, lanes = block * words, (words + 7) // 8 * 8
-    scratch = np.zeros((6, count), np.uint32)
+    dim, count, lanes = matrix.shape[1], block * words, (words + 7) // 8 * 8
+    scratch = np.zeros((6, block * max(words, dim)), np.uint32)
+    flat, directions = np.empty(block * dim, np.float32), np.empty((block, dim), REAL)
     floats, ints = scratch.view(np.float32), scratch.view(np.int32)
     drawn = np.empty((2, dim, count), np.float32)
     context, query = np.zeros((dim, lanes), REAL), np.zeros((dim, lanes), REAL)
@@ -241,13 +261,12 @@ _GRADIENT = """def gradient(
     loss[:] = REAL(0.0)
     for g in range(keys.shape[0]):
         for first in range(0, documents, block):
-            start = np.uint32(first * words * dim)
-            draw(keys[g, 0], keys[g, 1], start, scratch, floats, ints, drawn[0], drawn[1])
+            draw(keys[g], first, block, scratch, floats, ints, drawn[0], drawn[1], flat, directions)
             for p in range(block):
                 spread(drawn[0], p * words, words, True, context)
                 spread(drawn[1], p * words, words, False, query)
-                along(context, directions[g, first + p], dim, both[0])
-                along(query, directions[g, first + p], dim, both[1])
+                along(context, directions[p], dim, both[0])
+                along(query, directions[p], dim, both[1])
                 for r in range(starts[g], starts[g + 1]):
                     write_labels(both[0], words, radius[r], logs, powers, scales, rows[0])
                     for l in range(lanes):

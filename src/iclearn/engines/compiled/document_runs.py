@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from ...core.forms import as_array
 from ...core.model import AbstractModel
 from ...core.recipe import Recipe
-from ...core.rng import counter_streams, normal
+from ...core.rng import counter_streams, threefry
 from ..base import AbstractEngine, stack_losses
 from ..batch.inputs import RunInputs, stack_runs
 from ..build import Setup
@@ -31,7 +31,6 @@ from .switch import available, choice, thread_count
 
 LEAST_STEPS = 200  # below, compiling takes longer
 MOST_ROWS = 512  # words of a block
-DRAWN_STEPS = 128  # steps whose keys and directions are made at a time
 
 
 class DocumentSizes(NamedTuple):
@@ -124,16 +123,24 @@ def _updated(structure: Any, leaves: list[Array], hyper: Any, key: Array, vector
     return jax.tree.leaves(after), read
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _drawn(keys: Key[Array, " key"], steps: Array, shape: tuple[int, int], dtype: str) -> tuple[Array, Array]:
-    """(step, key, 2) the words of the keys of the documents' words, and (step, key, document, dim) directions of x."""
+@functools.partial(jax.jit, static_argnums=0)
+def _first_read(structure: Any, leaves: list[Array]) -> tuple[Array, Array]:
+    return jax.vmap(_read)(jax.tree.unflatten(structure, leaves).model)
 
-    def one(step: Array, key: Array) -> tuple[Array, Array]:
-        row_key, x_key = jax.random.split(jax.random.fold_in(key, step))
-        x = normal(x_key, shape, dtype)
-        return jax.random.key_data(row_key), x / jnp.linalg.norm(x, axis=-1, keepdims=True)
 
-    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(steps, keys)
+def document_keys(key: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The words of the keys of words and directions of each step.
+
+    Args:
+        key: (2) the words of the key of the run.
+        steps: (step) numbers of the steps.
+
+    Returns:
+        (step, 4) the words of both keys: `split(fold_in(key, step))`.
+    """
+    nothing = np.zeros(len(steps), np.uint32)
+    of_step = np.stack(threefry(np.repeat(key[:, None], len(steps), 1), nothing, steps.astype(np.uint32)))
+    return np.stack([*threefry(of_step, nothing, nothing), *threefry(of_step, nothing, nothing + np.uint32(1))], 1)
 
 
 class DocumentRuns:
@@ -152,7 +159,7 @@ class DocumentRuns:
         words = [tuple(np.asarray(jax.random.key_data(run.key)).tolist()) for run in inputs]
         first = [i for i in range(len(words)) if i == 0 or words[i] != words[i - 1]]
         self._starts = np.array([*first, len(words)])
-        self._keys = jnp.stack([inputs[i].key for i in first])
+        self._keys = [np.array(words[i], np.uint32) for i in first]
         self._radius = np.array([_radius(run) for run in inputs], sizes.dtype)
         self._gradient = load_module(documents_source(sizes.dtype, sizes.query)).gradient
         self._names = tuple(stacked.model.axes)
@@ -193,20 +200,16 @@ class DocumentRuns:
         """
         count, sizes = len(self._radius), self._sizes
         losses, records = np.empty((stop - start, count), sizes.dtype), []
-        leaves, sized = self._leaves, (sizes.words, sizes.block, sizes.labels == "log")
-        vector, matrix = map(np.array, jax.vmap(_read)(jax.tree.unflatten(self._structure, leaves).model))
+        leaves, sized = self._leaves, (sizes.documents, sizes.words, sizes.block, sizes.labels == "log")
+        vector, matrix = map(np.array, _first_read(self._structure, leaves))
         to_vector, to_matrix = np.empty_like(vector), np.empty_like(matrix)
-        keys = directions = np.empty(0)
+        keys = np.stack([document_keys(key, np.arange(start, stop)) for key in self._keys], 1)
         for index in range(stop - start):
-            if index % DRAWN_STEPS == 0:
-                steps = as_array(np.arange(start + index, start + index + DRAWN_STEPS))
-                shape = (sizes.documents, sizes.dim)
-                keys, directions = map(np.array, _drawn(self._keys, steps, shape, sizes.dtype))
             if index % every == 0:
                 model = jax.tree.unflatten(self._structure, leaves).model
                 records.append([np.array(getattr(model, name)) for name in self._names])
-            now = (keys[index % DRAWN_STEPS], directions[index % DRAWN_STEPS], *sized)
-            self._gradient(vector, matrix, self._radius, self._starts, *now, to_vector, to_matrix, losses[index])
+            given = (self._radius, self._starts, keys[index], *sized)
+            self._gradient(vector, matrix, *given, to_vector, to_matrix, losses[index])
             leaves, read = _updated(self._structure, leaves, *self._given, to_vector, to_matrix)
             np.copyto(vector, read[0])
             np.copyto(matrix, read[1])

@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from ...core.model import mean_loss
 from ...core.prompt import Batch, Document
 from ...core.recipe import Recipe
 from ...core.trace import Trace
@@ -65,7 +64,7 @@ def _compare_weights(
 
 @eqx.filter_jit
 def compared(models: AbstractDocumentModel, other: AbstractDocumentModel, batch: Batch[Document]) -> dict[str, Array]:
-    """The means over documents of `compare` and of the loss n_q·½‖f̂ − b_q‖², (record).
+    """The means over documents of `compare` and of the loss n_q·½‖f̂ − b_q‖², (record); `gd_loss` is that of the other.
 
     Args:
         models: with a leading axis of records; all of them read a document while it is near.
@@ -74,11 +73,13 @@ def compared(models: AbstractDocumentModel, other: AbstractDocumentModel, batch:
     """
 
     def on(document: Document, target: Array) -> dict[str, Array]:
-        def at(model: AbstractDocumentModel) -> dict[str, Array]:
-            loss = batch.unit * jnp.mean((model.predict(document) - target) ** 2)
-            return compare(model, other, document) | {"loss": loss}
+        def loss(model: AbstractDocumentModel) -> Array:
+            return batch.unit * jnp.mean((model.predict(document) - target) ** 2)
 
-        return jax.vmap(at)(models)
+        def at(model: AbstractDocumentModel) -> dict[str, Array]:
+            return compare(model, other, document) | {"loss": loss(model)}
+
+        return jax.vmap(at)(models) | {"gd_loss": loss(other)}
 
     found = jax.lax.map(lambda pair: on(*pair), (batch.prompt, batch.target), batch_size=TOGETHER)
     return {name: values.mean(0) for name, values in found.items()}
@@ -90,11 +91,6 @@ def drawn(source: DocumentSource) -> Batch[Document]:
     batch = source.everything()
     assert isinstance(batch, Batch)
     return batch
-
-
-@eqx.filter_jit
-def _loss(model: AbstractDocumentModel, batch: Batch[Document]) -> Array:
-    return mean_loss(model, batch)
 
 
 @functools.lru_cache(1024)
@@ -131,8 +127,7 @@ def evaluate(
         descent = SoftmaxDescent(jnp.asarray(lr), gd_steps)
         batch = drawn(sources(task, one.seed, documents)[1])
         found = compared(jax.vmap(partial(spec.rebuild, task.dim))(paths), descent, batch)
-        gd_loss = _loss(descent, batch)
-        found |= {"gd_loss": gd_loss, "gd_lr": np.asarray(lr / task.context_len), "gd_norm": found["gd_norm"][0]}
+        found |= {"gd_lr": np.asarray(lr / task.context_len), "gd_norm": found["gd_norm"][0]}
         for name, value in found.items():
             columns.setdefault(name, []).append(np.asarray(value))
     variables = {
