@@ -37,7 +37,11 @@ def documents_source(dtype: str, query: bool) -> str:
     """
     common = 'nogil=True, error_model="numpy", boundscheck=False'
     exact = f'@numba.njit(fastmath={{"contract"}}, {common})'
+    # with its types said a function is compiled once, whatever constants it is called with
+    normals = exact.replace("(", '("void(float32[:, ::1], int32[:, ::1], int64, int64, float32[::1])", ', 1)
+    threefry = exact.replace("(", '("void(uint32, uint32, int64, int64, int64, boolean, uint32[:, ::1])", ', 1)
     sums = f'@numba.njit(fastmath={{"contract", "reassoc", "nsz"}}, {common})'
+    copies = sums.replace("(", f'("void(float32[:, ::1], int64, int64, boolean, {dtype}[:, ::1])", ', 1)
     order = f'@numba.njit(fastmath={{"nnan", "nsz"}}, {common})'
     one, two, three = f"{dtype}[::1]", f"{dtype}[:, ::1]", f"{dtype}[:, :, ::1]"
     given = f"{two}, {three}, {one}, int64[::1], uint32[:, ::1], int64, int64, int64, boolean"
@@ -51,7 +55,7 @@ def documents_source(dtype: str, query: bool) -> str:
     head = "import math\n\nimport numba\nimport numpy as np\n\n"
     head += "\n".join(f"{name} = {value}" for name, value in constants.items())
     parts = [
-        f"{exact}\n{_normals()}", f"{exact}\n{_words()}", f"{exact}\n{_DRAW}", f"{sums}\n{_SPREAD}",
+        f"{normals}\n{_normals()}", f"{threefry}\n{_words()}", f"{exact}\n{_DRAW}", f"{copies}\n{_SPREAD}",
         f"{exact}\n{_ALONG}", f"{sums}\n{_ACROSS}", f"{order}\n{_LARGEST}",
         f"{sums}\n{_TOTAL}", f"{sums}\n{_INNER}", f"{exact}\n{_softmax(dtype)}", f"{exact}\n{_LABELS}",
         f"{exact}\n{layer}", f"{entry}\n{last}",
