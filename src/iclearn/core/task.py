@@ -192,12 +192,8 @@ class AbstractTask(Spec):
         """
         return None
 
-    def white_prompts(self) -> WhitePrompts | None:
+    def white_prompts(self) -> WhitePrompts | WhiteDocuments | None:
         """What compiled code has to know to draw the prompts of `fresh` by itself; None where it cannot."""
-        return None
-
-    def white_documents(self) -> WhiteDocuments | None:
-        """As `white_prompts`, of a task whose prompts are documents."""
         return None
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch | FeatureBatch:

@@ -111,7 +111,7 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
             embedding=self.embedding,
         )
 
-    def white_documents(self) -> WhiteDocuments | None:
+    def white_prompts(self) -> WhiteDocuments | None:
         white = self.embedding == "gaussian" and self.covariance == Covariance.white(trace=None)
         own = type(self) is SoftmaxRegression and self.out_dim == self.context_len and not self.in_sample
         return WhiteDocuments(self.context_len, self.scale) if white and own else None

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from ...core.forms import as_array
 from ...core.model import AbstractModel
+from ...core.prompt import WhiteDocuments
 from ...core.recipe import Recipe
 from ...core.rng import counter_streams, threefry
 from ..base import AbstractEngine, stack_losses
@@ -71,8 +72,10 @@ def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
     Returns:
         The sizes; None where the loop in JAX trains it.
     """
-    documents, batch = setup.task.white_documents(), recipe.optimizer.batch_size
-    if documents is None or batch is None or not isinstance(setup.engine, FreshEngine) or setup.task.tests:
+    documents, batch = setup.task.white_prompts(), recipe.optimizer.batch_size
+    if not isinstance(documents, WhiteDocuments) or not isinstance(setup.engine, FreshEngine):
+        return None
+    if batch is None or setup.task.tests:
         return None
     reader = setup.model.document_reader()
     short = recipe.steps < LEAST_STEPS and choice() != "require"
@@ -225,8 +228,8 @@ class DocumentRuns:
 def _radius(run: RunInputs) -> float:
     engine = run.engine
     assert isinstance(engine, FreshEngine)
-    documents = engine.task.unchecked(**engine.parameters).white_documents()
-    assert documents is not None
+    documents = engine.task.unchecked(**engine.parameters).white_prompts()
+    assert isinstance(documents, WhiteDocuments)
     return float(documents.scale)
 
 

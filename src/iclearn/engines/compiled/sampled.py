@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from ...core.forms import as_array
 from ...core.model import AbstractModel
+from ...core.prompt import WhitePrompts
 from ...core.recipe import Recipe
 from ...core.rng import counter_streams, threefry
 from ..base import AbstractEngine, stack_losses
@@ -41,7 +42,9 @@ def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
         The sizes; None where the loop in JAX trains it.
     """
     batch, prompts = recipe.optimizer.batch_size, setup.task.white_prompts()
-    if setup.engine_name != "samples" or batch is None or prompts is None or recipe.task.num_prompts is not None:
+    if not isinstance(prompts, WhitePrompts) or batch is None:
+        return None
+    if setup.engine_name != "samples" or recipe.task.num_prompts is not None:
         return None
     fits = batch & (batch - 1) == 0 and LEAST_BATCH <= batch <= MOST_BATCH and recipe.dtype == "float32"
     if not fits or setup.task.tests or recipe.steps < LEAST_STEPS or setup.model.gram_table() is None:
@@ -95,7 +98,7 @@ class SampledRun:
 
     def __init__(self, run: RunInputs, setup: Setup, sizes: PromptSizes, batch: int) -> None:
         prompts = setup.task.white_prompts()
-        assert prompts is not None
+        assert isinstance(prompts, WhitePrompts)
         self.state = State(run.model, run.optimizer, as_array(0))
         self._mean, self._half = np.asarray(prompts.mean, np.float32), batch // 2
         self._key = np.asarray(jax.random.key_data(run.key))
