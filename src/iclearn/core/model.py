@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .checks import require
 from .errors import MissingClosedForm
 from .forms import as_array
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch
+from .prompt import Batch, DocumentReader, FeatureBatch, Prompt, SequenceBatch
 from .spec import Spec
 from .task import AbstractTask
 
@@ -75,6 +75,10 @@ class AbstractModel(eqx.Module):
         The arrays of the model must be p and q, and then the guess where one is trained, with or without the axis of
         members.
         """
+        return None
+
+    def document_reader(self) -> DocumentReader | None:
+        """How a model reads documents, where it attends once to their words; None for other models."""
         return None
 
     def predict_prefixes(

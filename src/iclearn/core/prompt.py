@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -152,6 +152,40 @@ def prefix_prompt(
     """
     mask = jnp.broadcast_to(jnp.arange(x.shape[1] - 1) < context, (x.shape[0], x.shape[1] - 1))
     return Prompt(x[:, :-1], y[:, :-1], x[:, context], mask)
+
+
+class WhiteDocuments(NamedTuple):
+    """Documents of white Gaussian words, the context centered, as many query words as the context has.
+
+    Drawn from one key, which is split in two: the words by `normal_pair` from the first, (document, word,
+    dim) of the context and of the query; from the second standard normals (document, dim), x in this direction.
+
+    Args:
+        words: n of the context, and of the query.
+        scale: ‖x‖; may be traced.
+    """
+
+    words: int
+    scale: Any
+
+
+class DocumentReader(NamedTuple):
+    """A model of documents that attends once, with softmax, to the words e_i = (a_i, y_i) of the context.
+
+    Either a learned token attends, x̂ = M Σ_i softmax_i(v·e_i) e_i with logits A_q x̂; or each query word a_q does, with
+    the logit v·Σ_i softmax_i(a_qᵀM e_i) e_i.
+
+    Args:
+        vector: (entry) v.
+        matrix: (dim, entry) M.
+        labels: ``log`` where y_i = log b_i − mean, ``raw`` where y_i = n b_i − 1.
+        query: whether the query words attend.
+    """
+
+    vector: Any
+    matrix: Any
+    labels: str
+    query: bool
 
 
 class WhitePrompts(NamedTuple):

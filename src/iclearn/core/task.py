@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
 from .label_law import LabelLaw
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhitePrompts
+from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhiteDocuments, WhitePrompts
 from .rng import stream
 from .spec import Spec
 
@@ -192,7 +192,7 @@ class AbstractTask(Spec):
         """
         return None
 
-    def white_prompts(self) -> WhitePrompts | None:
+    def white_prompts(self) -> WhitePrompts | WhiteDocuments | None:
         """What compiled code has to know to draw the prompts of `fresh` by itself; None where it cannot."""
         return None
 

@@ -15,6 +15,7 @@ from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
 from .compiled.choose import run_sizes
+from .compiled.document_runs import DocumentSizes, ThreadedDocuments, document_sizes
 from .compiled.fresh_prompts import PromptSizes
 from .compiled.sampled import SampledRun, prompt_sizes
 from .compiled.switch import path_name
@@ -261,6 +262,30 @@ class SampledRuns(KeptRun):
         return self.run.load(leaves)
 
 
+class FreshDocuments(KeptRun):
+    """One run or several on fresh documents by compiled code, in threads.
+
+    Args:
+        inputs: before their first step.
+        sizes: of their program.
+    """
+
+    step_slots, record_slots = 1 << 14, 1 << 10
+
+    def __init__(self, inputs: Sequence[RunInputs], sizes: DocumentSizes) -> None:
+        super().__init__(len(inputs))
+        self.path, self.runs = path_name(), ThreadedDocuments(inputs, sizes)
+
+    def advance(self, start: int, stop: int, every: int) -> Chunk:
+        return self.runs.advance(start, stop, every)
+
+    def final_state(self, index: int) -> State:
+        return self.runs.state(index)
+
+    def _restore(self, leaves: list[np.ndarray]) -> int:
+        return self.runs.parts[0].load(leaves)
+
+
 def one_run(recipe: Recipe, setup: Setup) -> KeptRun:
     """What trains one recipe: compiled code where there is some, else the loop in JAX.
 
@@ -275,6 +300,9 @@ def one_run(recipe: Recipe, setup: Setup) -> KeptRun:
     prompts = prompt_sizes(recipe, setup)
     if prompts is not None:
         return SampledRuns(run, setup, prompts, recipe.optimizer.batch_size or 0)
+    documents = document_sizes(recipe, setup)
+    if documents is not None:
+        return FreshDocuments([run], documents)
     sizes = run_sizes(recipe, setup)
     return OneRun(run) if sizes is None else CompiledRuns([run], sizes)
 
@@ -290,5 +318,8 @@ def many_runs(recipe: Recipe, setup: Setup, inputs: Sequence[RunInputs]) -> Runs
     Returns:
         The runs, before their first step.
     """
+    documents = document_sizes(recipe, setup)
+    if documents is not None:
+        return FreshDocuments(inputs, documents)
     sizes = run_sizes(recipe, setup)
     return ManyRuns(inputs) if sizes is None else CompiledRuns(inputs, sizes)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from ..core.checks import check_choice, check_int, require
 from ..core.model import AbstractModel, AbstractModelSpec, checked_weights
-from ..core.prompt import Document
+from ..core.prompt import Document, DocumentReader
 from ..core.recipe import Init
 from ..core.rng import standard_normals, stream
 from ..core.task import AbstractTask
@@ -117,6 +117,9 @@ class LabelAttention(AbstractWeightEstimator):
 
     axes: ClassVar = {"query": ("entry",), "key": ("entry", "key_entry"), "value": ("input", "entry")}
 
+    def document_reader(self) -> DocumentReader:
+        return DocumentReader(self.query @ self.key, self.value, self.labels, query=False)
+
     def estimate(self, document: Document) -> Float[Array, " dim"]:
         words = tokens(document, self.labels)
         return self.value @ (jax.nn.softmax(words @ (self.query @ self.key)) @ words)
@@ -137,6 +140,9 @@ class QueryAttention(AbstractDocumentModel):
     value: Float[Array, " entry"]
 
     axes: ClassVar = {"kq": ("input", "entry"), "value": ("entry",)}
+
+    def document_reader(self) -> DocumentReader:
+        return DocumentReader(self.value, self.kq, "raw", query=True)
 
     def logits(self, document: Document) -> Float[Array, " query_word"]:
         words = tokens(document, "raw")

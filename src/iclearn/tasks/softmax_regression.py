@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
-from ..core.prompt import Batch, Document
+from ..core.prompt import Batch, Document, WhiteDocuments
 from ..core.rng import normal, stream, threefry
 from ..core.task import AbstractDrawnSource, AbstractTask
 from .covariance import Covariance
@@ -110,6 +110,11 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
             query_words=query_words,
             embedding=self.embedding,
         )
+
+    def white_prompts(self) -> WhiteDocuments | None:
+        white = self.embedding == "gaussian" and self.covariance == Covariance.white(trace=None)
+        own = type(self) is SoftmaxRegression and self.out_dim == self.context_len and not self.in_sample
+        return WhiteDocuments(self.context_len, self.scale) if white and own else None
 
     def fresh(self, seed: int | Array, key: Key[Array, ""], batch_size: int, dtype: Any) -> Batch[Document]:
         drawn = self.unchecked(num_prompts=batch_size).source(seed, dtype)

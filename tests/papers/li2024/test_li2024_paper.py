@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from iclearn.core.model import mean_loss
 from iclearn.models.predictors.softmax_descent import SoftmaxDescent, line_search
-from iclearn.models.softmax_layers import LabelAttention
+from iclearn.models.softmax_layers import LabelAttention, SoftmaxLayer
 from iclearn.papers.lab import Lab
 from iclearn.papers.li2024 import PAPER, fig1, fig_bounds, fig_layers, fig_limits, fig_n, fig_scale, fig_steps, setup
 from iclearn.papers.li2024.examples import made_up
 from iclearn.papers.li2024.judges import last_fall
 from iclearn.papers.li2024.limits import LinearReadout, families, limit_of_a, symmetric
-from iclearn.papers.li2024.measures import compare, sources
+from iclearn.papers.li2024.measures import compare, compare_words, compared, drawn, searched, sources
 from iclearn.tasks.softmax_regression import SoftmaxRegression
 
 NAMES = ("similar_loss", "preds_diff_falls", "model_diff_falls", "cosine_rises", "halved", "aligned")
@@ -194,6 +195,37 @@ def test_measures_of_a_model_with_itself_and_with_a_multiple():
     double = compare(twice, descent, document)
     assert float(double["model_cos"]) == pytest.approx(1, rel=1e-12)
     assert float(double["model_diff"]) == pytest.approx(float(same["gd_norm"]), rel=1e-10)
+
+
+def test_measuring_all_records_at_once_is_measuring_them_one_by_one():
+    task = SoftmaxRegression(context_len=15, dim=3)
+    descent = SoftmaxDescent(jnp.asarray(searched(task, 0, 30, 1)))
+    assert float(descent.lr) == pytest.approx(float(line_search(drawn(sources(task, 0, 30)[0]))[0]), rel=1e-12)
+    batch, eye = drawn(sources(task, 0, 30)[1]), jnp.eye(4)
+    models = [LabelAttention(eye[-1], eye, size * jnp.eye(3, 4), "raw") for size in (0.5, 1.5)]
+    found = compared(jax.tree.map(lambda *leaves: jnp.stack(leaves), *models), descent, batch)
+    for index, model in enumerate(models):
+        plain = jax.vmap(lambda document, m=model: compare_words(m, descent, document))(batch.prompt)
+        for name, values in plain.items():
+            assert float(found[name][index]) == pytest.approx(float(values.mean()), rel=1e-10)
+        assert float(found["loss"][index]) == pytest.approx(float(mean_loss(model, batch)), rel=1e-10)
+
+
+def test_scales_are_trained_together_and_stored_one_by_one(tmp_path):
+    lab = Lab(tmp_path, seeds=2, workers=2)
+    groups = {f"A {s:g}": [_short("log_label", seed, s) for seed in range(2)] for s in (0.5, 1.0)}
+    groups["C 0.5"] = [_short("raw_label", seed, 0.5) for seed in range(2)]
+    found = setup.measured(lab, "scales", groups, documents=20)
+    assert list(found) == ["A 0.5", "A 1", "C 0.5"]
+    assert lab.facts.trained == len(lab.facts.runs) == 6
+    alone = setup.measured(Lab(tmp_path / "b", seeds=2), "scales", {"A 1": groups["A 1"]}, documents=20)
+    np.testing.assert_allclose(found["A 1"]["loss"], alone["A 1"]["loss"], rtol=1e-5)
+
+
+def _short(form, seed: int, scale: float):
+    """A repetition of few steps."""
+    given = setup.recipe(SoftmaxLayer(form), seed, words=8, dim=3, scale=scale)
+    return given.replace(steps=20, record__weights=5, record__candidates=5)
 
 
 @pytest.mark.parametrize("figure", [f for f in PAPER.figures if f.id != "fig_bounds"], ids=lambda f: f.id)

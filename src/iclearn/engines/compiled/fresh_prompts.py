@@ -71,27 +71,44 @@ def _draw() -> str:
     Number k of lane l has the counter start + k + l·stride and goes to row k + k // DIM: a row is left out after
     every DIM; `words`, `floats` and `ints` are three views of one array.
     """
-    rounds = []
-    names = ("key0", "key1", "key2")
-    for group in range(5):
-        for turn in ROTATIONS[group % 2]:
-            rounds.append("a = np.uint32(a + b)")
-            left, right = f"np.uint32(b << np.uint32({turn}))", f"np.uint32(b >> np.uint32({32 - turn}))"
-            rounds.append(f"b = np.uint32(np.uint32({left} | {right}) ^ a)")
-        rounds.append(f"a = np.uint32(a + {names[(group + 1) % 3]})")
-        rounds.append(f"b = np.uint32(b + np.uint32({names[(group + 2) % 3]} + np.uint32({group + 1})))")
-    series = {"LOG": _horner(LOG_SERIES, "f"), "SIN": _horner(SIN_SERIES, "s"), "COS": _horner(COS_SERIES, "s")}
-    text = _DRAW.replace("PARITY", str(KEY_PARITY)).replace("ROUNDS", "\n            ".join(rounds))
+    series = {"LOG": horner(LOG_SERIES, "f"), "SIN": horner(SIN_SERIES, "s"), "COS": horner(COS_SERIES, "s")}
+    text = _DRAW.replace("PARITY", str(KEY_PARITY)).replace("ROUNDS", "\n            ".join(threefry_lines()))
     for name, value in series.items():
         text = text.replace(f"{name}_SERIES", value)
     return text
 
 
-def _horner(series: Sequence[Any], variable: str) -> str:
-    """A polynomial with these coefficients, the constant one first, of numbers in single precision."""
-    text = f"np.float32({float(series[-1])!r})"
+def threefry_lines() -> list[str]:
+    """The rounds of threefry (`core.rng.threefry`) on the words a and b under the keys key0, key1 and key2.
+
+    Returns:
+        Lines of source.
+    """
+    lines, names = [], ("key0", "key1", "key2")
+    for group in range(5):
+        for turn in ROTATIONS[group % 2]:
+            lines.append("a = np.uint32(a + b)")
+            left, right = f"np.uint32(b << np.uint32({turn}))", f"np.uint32(b >> np.uint32({32 - turn}))"
+            lines.append(f"b = np.uint32(np.uint32({left} | {right}) ^ a)")
+        lines.append(f"a = np.uint32(a + {names[(group + 1) % 3]})")
+        lines.append(f"b = np.uint32(b + np.uint32({names[(group + 2) % 3]} + np.uint32({group + 1})))")
+    return lines
+
+
+def horner(series: Sequence[Any], variable: str, kind: str = "float32") -> str:
+    """A polynomial as source.
+
+    Args:
+        series: its coefficients, the constant one first.
+        variable: name of what it is a polynomial of.
+        kind: name of its type, one of numpy's.
+
+    Returns:
+        The expression.
+    """
+    text = f"np.{kind}({float(series[-1])!r})"
     for term in reversed(series[:-1]):
-        text = f"({text} * {variable} + np.float32({float(term)!r}))"
+        text = f"({text} * {variable} + np.{kind}({float(term)!r}))"
     return text
 
 

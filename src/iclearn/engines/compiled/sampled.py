@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...core.prompt import WhitePrompts
 from ...core.recipe import Recipe
 from ...core.rng import counter_streams, threefry
 from ..batch.inputs import RunInputs
@@ -39,7 +40,9 @@ def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
         The sizes; None where the loop in JAX trains it.
     """
     batch, prompts = recipe.optimizer.batch_size, setup.task.white_prompts()
-    if setup.engine_name != "samples" or batch is None or prompts is None or recipe.task.num_prompts is not None:
+    if not isinstance(prompts, WhitePrompts) or batch is None:
+        return None
+    if setup.engine_name != "samples" or recipe.task.num_prompts is not None:
         return None
     least = LEAST_STEPS if batch >= LARGE_BATCH else LEAST_STEPS_SMALL
     fits = batch & (batch - 1) == 0 and LEAST_BATCH <= batch <= MOST_BATCH and recipe.dtype == "float32"
@@ -66,7 +69,7 @@ class SampledRun(GramRun):
     def __init__(self, run: RunInputs, setup: Setup, sizes: PromptSizes, batch: int) -> None:
         super().__init__(run)
         prompts = setup.task.white_prompts()
-        assert prompts is not None
+        assert isinstance(prompts, WhitePrompts)
         self._key = np.asarray(jax.random.key_data(run.key))
         lanes, tokens = sizes.lanes, sizes.context + 1
         words = np.zeros((8, lanes), np.uint32)

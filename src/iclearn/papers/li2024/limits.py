@@ -18,18 +18,26 @@ import xarray as xr
 from jaxtyping import Array, Float
 from scipy.optimize import minimize_scalar
 
+from ...core.forms import as_array
 from ...core.prompt import Batch, Document
-from ...models.predictors.softmax_descent import SoftmaxDescent, line_search, mean_loss
-from ...models.softmax_layers import AbstractDocumentModel, LabelAttention, Labels, QueryAttention, tokens
+from ...models.predictors.softmax_descent import SoftmaxDescent, line_search, mean_loss, ray_loss
+from ...models.softmax_layers import (
+    AbstractDocumentModel,
+    AbstractWeightEstimator,
+    LabelAttention,
+    Labels,
+    QueryAttention,
+    tokens,
+)
 from ...tasks.softmax_regression import SoftmaxRegression
-from .measures import compare, sources
+from .measures import compare, drawn, sources
 
 LABELS: dict[str, Labels] = {"A": "log", "B": "raw", "C": "raw"}
 WEAK = np.geomspace(1e-3, 1, 7)  # κ
 Build = Callable[[Array], AbstractDocumentModel]
 
 
-class LinearReadout(AbstractDocumentModel):
+class LinearReadout(AbstractWeightEstimator):
     """x̂ = (w/n) Σ_i y_i a_i; logits A_q x̂. With raw labels y = n b − 1 it is one gradient step of length η = nw."""
 
     weight: Float[Array, ""]
@@ -38,9 +46,6 @@ class LinearReadout(AbstractDocumentModel):
     def estimate(self, document: Document) -> Float[Array, " dim"]:
         words = tokens(document, self.labels)
         return self.weight * jnp.mean(words[:, -1:] * words[:, :-1], 0)
-
-    def logits(self, document: Document) -> Float[Array, " query_word"]:
-        return document.query @ self.estimate(document)
 
 
 def symmetric(layer: str, strength: float | Array, weight: float | Array, dim: int) -> AbstractDocumentModel:
@@ -52,8 +57,11 @@ def symmetric(layer: str, strength: float | Array, weight: float | Array, dim: i
 
 
 @eqx.filter_jit
-def _loss(build: Build, weight: Array, batch: Batch[Document]) -> Array:
-    return mean_loss(build(weight), batch)
+def _logits(build: Build, batch: Batch[Document]) -> Array:
+    return jax.vmap(build(jnp.ones(())).logits)(batch.prompt)
+
+
+_ray_loss = eqx.filter_jit(ray_loss)
 
 
 @eqx.filter_jit
@@ -63,20 +71,18 @@ def _compared(model: AbstractDocumentModel, other: AbstractDocumentModel, batch:
 
 
 def best(build: Build, batch: Batch[Document]) -> tuple[float, float]:
-    """The weight w in (0, 4) with the least loss on these documents, and that loss."""
-    options = {"xatol": 1e-9}
+    """The weight w in (0, 4) with the least loss on these documents, and that loss; logits are proportional to w."""
+    options, logits = {"xatol": 1e-9}, _logits(build, batch)
     found: Any = minimize_scalar(
-        lambda w: float(_loss(build, jnp.asarray(w), batch)), bounds=(0, 4), method="bounded", options=options
+        lambda w: float(_ray_loss(logits, as_array(w), batch)), bounds=(0, 4), method="bounded", options=options
     )
     return float(found.x), float(found.fun)
 
 
 def documents_of(task: SoftmaxRegression, seed: int, documents: int) -> tuple[Batch[Document], Batch[Document]]:
     """Training documents, for the search of the best length, and evaluation documents."""
-    search, held_out = (source.everything() for source in sources(task, seed, documents))
-    assert isinstance(search, Batch)
-    assert isinstance(held_out, Batch)
-    return search, held_out
+    search, held_out = sources(task, seed, documents)
+    return drawn(search), drawn(held_out)
 
 
 def limit_of_a(task: SoftmaxRegression, repetitions: range, documents: int) -> xr.Dataset:

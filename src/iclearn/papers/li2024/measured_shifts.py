@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from ...core.prompt import Batch
 from ...core.recipe import Recipe
 from ...core.rng import stream
 from ...core.trace import Trace
@@ -33,7 +32,7 @@ from ...theory.li2024 import (
     tight_step,
     weight_shift_report,
 )
-from .measures import sources
+from .measures import drawn, searched, sources
 
 GD_STEPS = 10
 RADIUS = 4.0  # the least R of the paper's theorems
@@ -165,10 +164,8 @@ def layer_shifts(group: Sequence[Recipe], traces: Sequence[Trace], documents: in
         assert isinstance(spec, SoftmaxLayer)
         names = [str(n) for n in trace.data.data_vars if str(n).startswith("weight_")]
         last = {n.removeprefix("weight_"): trace.data[n].values[-1].astype(float) for n in names}
-        search, held_out = sources(task, one.seed, documents)
-        descent = SoftmaxDescent(line_search(search.everything(), 1)[0])  # type: ignore[arg-type]
-        batch, model = held_out.everything(), spec.rebuild(task.dim, last)
-        assert isinstance(batch, Batch)
+        descent = SoftmaxDescent(jnp.asarray(searched(task, one.seed, documents, 1)))
+        batch, model = drawn(sources(task, one.seed, documents)[1]), spec.rebuild(task.dim, last)
         assert isinstance(model, LabelAttention)
         rotation = jnp.linalg.qr(jax.random.normal(stream(one.seed, "turn"), (task.dim, task.dim)))[0]
         measure = partial(_on_documents, model, descent, prompt=batch.prompt)

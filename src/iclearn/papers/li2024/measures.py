@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,9 +17,11 @@ from ...core.prompt import Batch, Document
 from ...core.recipe import Recipe
 from ...core.trace import Trace
 from ...models.predictors.softmax_descent import SoftmaxDescent, line_search
-from ...models.softmax_layers import AbstractDocumentModel, SoftmaxLayer
+from ...models.softmax_layers import AbstractDocumentModel, AbstractWeightEstimator, SoftmaxLayer
 from ...probes.similarity import differences
 from ...tasks.softmax_regression import EVALUATION, DocumentSource, SoftmaxRegression
+
+TOGETHER = 25  # documents at a time: with more, what is made of them leaves the caches
 
 
 def compare(model: AbstractDocumentModel, other: AbstractDocumentModel, document: Document) -> dict[str, Array]:
@@ -28,6 +31,13 @@ def compare(model: AbstractDocumentModel, other: AbstractDocumentModel, document
     Cos that of cos(g_q, g'_q) over the query words. (For softmax(A_q x̂) models g_q = x̂: the weight vectors compared.
     The derivative of the probability of a word in its own embedding is f_q(1 − f_q) g_q: the same cosine.)
     """
+    if isinstance(model, AbstractWeightEstimator) and isinstance(other, AbstractWeightEstimator):
+        return _compare_weights(model, other, document)
+    return compare_words(model, other, document)
+
+
+def compare_words(model: AbstractDocumentModel, other: AbstractDocumentModel, document: Document) -> dict[str, Array]:
+    """`compare` of any two models, word by word."""
     found = differences(model, other, document)
     return {
         "preds_diff": found["prediction"],
@@ -37,28 +47,56 @@ def compare(model: AbstractDocumentModel, other: AbstractDocumentModel, document
     }
 
 
-def document_loss(model: AbstractDocumentModel, batch: Batch[Document]) -> Array:
-    """n_q·½‖f̂ − b_q‖² of each document."""
-    return batch.unit * jnp.mean((jax.vmap(model.predict)(batch.prompt) - batch.target) ** 2, -1)
+def _compare_weights(
+    model: AbstractWeightEstimator, other: AbstractWeightEstimator, document: Document
+) -> dict[str, Array]:
+    """`compare` of two models whose sensitivities are their x̂, the same for every query word."""
+    a, b = model.estimate(document), other.estimate(document)
+    norm = jnp.linalg.norm(b)
+    apart = jax.nn.softmax(document.query @ a) - jax.nn.softmax(document.query @ b)
+    return {
+        "preds_diff": jnp.linalg.norm(apart),
+        "model_diff": jnp.linalg.norm(a - b),
+        "model_cos": a @ b / jnp.maximum(jnp.linalg.norm(a) * norm, 1e-300),
+        "gd_norm": norm,
+    }
 
 
 @eqx.filter_jit
-def _one_repetition(
-    search: DocumentSource, held_out: DocumentSource, models: AbstractDocumentModel, gd_steps: int
-) -> dict[str, Array]:
-    """All measures at every record of one run; `models` has a leading axis of records."""
-    lr, _ = line_search(search.everything(), gd_steps)  # type: ignore[arg-type]
-    descent = SoftmaxDescent(lr, gd_steps)
-    batch = held_out.everything()
+def compared(models: AbstractDocumentModel, other: AbstractDocumentModel, batch: Batch[Document]) -> dict[str, Array]:
+    """The means over documents of `compare` and of the loss n_q·½‖f̂ − b_q‖², (record); `gd_loss` is that of the other.
+
+    Args:
+        models: with a leading axis of records; all of them read a document while it is near.
+        other: one model.
+        batch: the documents.
+    """
+
+    def on(document: Document, target: Array) -> dict[str, Array]:
+        def loss(model: AbstractDocumentModel) -> Array:
+            return batch.unit * jnp.mean((model.predict(document) - target) ** 2)
+
+        def at(model: AbstractDocumentModel) -> dict[str, Array]:
+            return compare(model, other, document) | {"loss": loss(model)}
+
+        return jax.vmap(at)(models) | {"gd_loss": loss(other)}
+
+    found = jax.lax.map(lambda pair: on(*pair), (batch.prompt, batch.target), batch_size=TOGETHER)
+    return {name: values.mean(0) for name, values in found.items()}
+
+
+@eqx.filter_jit
+def drawn(source: DocumentSource) -> Batch[Document]:
+    """All documents of a source, in one program for every source of this size."""
+    batch = source.everything()
     assert isinstance(batch, Batch)
+    return batch
 
-    def at(model: AbstractDocumentModel) -> dict[str, Array]:
-        found = jax.vmap(lambda document: compare(model, descent, document))(batch.prompt)
-        return {name: values.mean() for name, values in found.items()} | {"loss": document_loss(model, batch).mean()}
 
-    found = jax.lax.map(at, models)
-    gd = {"gd_loss": document_loss(descent, batch).mean(), "gd_lr": lr / search.words, "gd_norm": found["gd_norm"][0]}
-    return found | gd
+@functools.lru_cache(1024)
+def searched(task: SoftmaxRegression, seed: int, documents: int, gd_steps: int) -> float:
+    """The best learning rate of gradient descent on the training documents of one repetition; layers share it."""
+    return float(line_search(drawn(sources(task, seed, documents)[0]), gd_steps)[0])
 
 
 def sources(task: SoftmaxRegression, seed: int, documents: int) -> tuple[DocumentSource, DocumentSource]:
@@ -85,9 +123,11 @@ def evaluate(
         steps = records[chosen]
         names = [str(n) for n in trace.data.data_vars if str(n).startswith("weight_")]
         paths = {n.removeprefix("weight_"): trace.data[n].values[chosen].astype(float) for n in names}
-        search, held_out = sources(task, one.seed, documents)
-        models = jax.vmap(partial(spec.rebuild, task.dim))(paths)
-        found = _one_repetition(search, held_out, models, gd_steps)
+        lr = searched(task, one.seed, documents, gd_steps)
+        descent = SoftmaxDescent(jnp.asarray(lr), gd_steps)
+        batch = drawn(sources(task, one.seed, documents)[1])
+        found = compared(jax.vmap(partial(spec.rebuild, task.dim))(paths), descent, batch)
+        found |= {"gd_lr": np.asarray(lr / task.context_len), "gd_norm": found["gd_norm"][0]}
         for name, value in found.items():
             columns.setdefault(name, []).append(np.asarray(value))
     variables = {

@@ -71,11 +71,15 @@ def recipe(
 
 
 def train(lab: Lab, group: Sequence[Recipe]) -> list[Trace]:
-    """The stored traces of a group of repetitions; what is not stored is trained in one vmapped program."""
+    """The stored traces of a group of repetitions; what is not stored is trained in one program."""
+    _train_missing(lab, group)
+    return lab.run(group)
+
+
+def _train_missing(lab: Lab, group: Sequence[Recipe]) -> None:
     if trained := lab.train_group(group):
         task = group[0].task
         lab.say(f"trained {len(trained)} × {getattr(group[0].model, 'form', '')} n={getattr(task, 'context_len', 0)}")
-    return lab.run(group)
 
 
 def measured(
@@ -90,7 +94,7 @@ def measured(
     """Each group's layer beside gradient descent: losses, Preds Diff, Model Diff, Model Cos.
 
     Axes (repetition, step). With several `gd_steps` there is a table for each, under the group's key and the number of
-    steps. One group is measured while another is trained.
+    steps. Groups that differ in the logit scale only are trained together, and measured while others are trained.
 
     Args:
         every: every so many of the stored records is measured: 20 are the start, half of training and its end.
@@ -98,10 +102,16 @@ def measured(
     """
     documents = documents or DOCUMENTS
 
-    def one(page: Lab, key: str, group: Sequence[Recipe]) -> dict[str, xr.Dataset]:
-        traces, found = train(page, group), {}
-        for k in gd_steps:
-            full = key if len(gd_steps) == 1 else f"{key} {k}"
+    def names(key: str) -> dict[int, str]:
+        return {k: key if len(gd_steps) == 1 else f"{key} {k}" for k in gd_steps}
+
+    def one(page: Lab, keys: Sequence[str]) -> dict[str, xr.Dataset]:
+        _train_missing(page, [recipe for key in keys for recipe in groups[key]])
+        return {full: table for key in keys for full, table in tables_of(page, key, groups[key]).items()}
+
+    def tables_of(page: Lab, key: str, group: Sequence[Recipe]) -> dict[str, xr.Dataset]:
+        traces, found = page.run(group), {}
+        for k, full in names(key).items():
             parameters: dict[str, Any] = {
                 "runs": [r.hash[:16] for r in group],
                 "every": every,
@@ -116,9 +126,13 @@ def measured(
             found[full] = page.dataset(f"li2024-{name}-{full.replace(' ', '-')}", parameters, compute)
         return found
 
-    calls = [partial(one, key=key, group=group) for key, group in groups.items()]
+    alike: dict[Recipe, list[str]] = {}
+    for key, group in groups.items():
+        alike.setdefault(group[0].replace(task__scale=0.0), []).append(key)
+    calls = [partial(one, keys=keys) for keys in alike.values()]
     tables = lab.concurrently(*calls, at_once=max(1, min(lab.workers, len(calls))))
-    return {key: table for found in tables for key, table in found.items()}
+    found = {key: table for part in tables for key, table in part.items()}
+    return {full: found[full] for key in groups for full in names(key).values()}
 
 
 def end(table: xr.Dataset, name: str) -> np.ndarray:
