@@ -45,7 +45,7 @@ def test_keys_are_those_of_the_loop():
     ("form", "change"),
     [
         ("log_label", {}),
-        ("raw_label", {"optimizer__rule": "sgd", "optimizer__lr": 0.1}),
+        pytest.param("raw_label", {"optimizer__rule": "sgd", "optimizer__lr": 0.1}, marks=pytest.mark.slow),
         ("query", {"task__context_len": 4, "optimizer__lr": 1e-3}),
         pytest.param("log_label", {"dtype": "float64"}, marks=pytest.mark.slow),
         pytest.param("query", {"dtype": "float64"}, marks=pytest.mark.slow),

@@ -47,7 +47,10 @@ def test_keys_are_those_of_the_loop():
         np.testing.assert_array_equal(words, np.asarray(jax.random.key_data(wanted)).ravel())
 
 
-@pytest.mark.parametrize("change", [{}, {"model": icl.LSA(2), "optimizer__rule": "momentum", "optimizer__lr": 1e-3}])
+MOMENTUM = {"model": icl.LSA(2), "optimizer__rule": "momentum", "optimizer__lr": 1e-3}
+
+
+@pytest.mark.parametrize("change", [{}, pytest.param(MOMENTUM, marks=pytest.mark.slow)])
 def test_the_run_is_that_of_the_loop(monkeypatch, change):
     recipe = RECIPE.replace(**change)
     fast = icl.simulate(recipe)
