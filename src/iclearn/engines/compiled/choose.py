@@ -18,9 +18,9 @@ MOST_PRODUCTS = 2_000_000  # of a step; beyond, nothing was measured
 MOST_HEAD_PRODUCTS = 100_000  # of those, outside the form; beyond, matrix products of a library overtake loops
 
 # The loop in JAX takes this long for a step, and for each multiplication in it (docs/compiled.md); a single run that it
-# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code, which is longer
-# but is spent once for all runs of a process.
-STEP_SECONDS, PRODUCT_SECONDS, WORTH = 4.5e-6, 3e-10, 0.15
+# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code. (With 0.15
+# zhang2025 takes longer: one more program to compile, three to five seconds, for every six runs.)
+STEP_SECONDS, PRODUCT_SECONDS, WORTH = 4.5e-6, 3e-10, 0.5
 
 
 def compiled_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:

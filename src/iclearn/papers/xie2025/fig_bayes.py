@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -57,7 +58,8 @@ def keys() -> list[jax.Array]:
     return [jax.random.fold_in(root, i) for i in range(BATCHES)]
 
 
-def sampled(noise: float, context: int = CONTEXT) -> np.ndarray:
+@functools.cache
+def sampled(noise: float, context: int) -> np.ndarray:
     """Loss of the Bayes predictor over batches of fresh prompts: it shares no code with the formula."""
     model, task = bayes_predictor(noise), paper_task(NORM, context=context)
     return np.array([_bayes_losses(model, task, key) for key in keys()])
@@ -68,7 +70,7 @@ def collect(lab: Lab) -> Data:
         curves = [[bayes_loss(law(c, noise)).loss for c in CONTEXTS] for noise in NOISES]
         return xr.Dataset(
             {
-                "sampled": (("noise", "batch"), np.stack([sampled(noise) for noise in NOISES])),
+                "sampled": (("noise", "batch"), np.stack([sampled(noise, CONTEXT) for noise in NOISES])),
                 "bayes": (("noise", "context"), np.array(curves)),
             },
             {"noise": list(NOISES), "context": list(CONTEXTS)},
