@@ -58,8 +58,35 @@ def _folded(words: np.ndarray, number: int) -> PRNGKeyArray:
     Returns:
         The key.
     """
-    folded = threefry(words[:, None], np.zeros(1, np.uint32), np.array([number], np.uint32))
-    return jax.random.wrap_key_data(as_array(np.concatenate(folded)))
+    return jax.random.wrap_key_data(as_array(folded_words(words, np.array([number]))[:, 0]))
+
+
+def folded_words(words: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """`jax.random.fold_in` by numpy, of many numbers into one key.
+
+    Args:
+        words: (2) of the key.
+        numbers: (number) what is folded in.
+
+    Returns:
+        (2, number) the words of the keys.
+    """
+    nothing = np.zeros(len(numbers), np.uint32)
+    return np.stack(threefry(np.repeat(words[:, None], len(numbers), 1), nothing, numbers.astype(np.uint32)))
+
+
+def split_words(words: np.ndarray) -> np.ndarray:
+    """`jax.random.split` by numpy, of many keys into two each.
+
+    Args:
+        words: (2, key) of the keys.
+
+    Returns:
+        (key, 4) the words of the first key of each, and of the second.
+    """
+    nothing = np.zeros(words.shape[1], np.uint32)
+    parts = [*threefry(words, nothing, nothing), *threefry(words, nothing, nothing + np.uint32(1))]
+    return np.ascontiguousarray(np.stack(parts, 1))
 
 
 def _threefry_in_64_bits() -> bool:

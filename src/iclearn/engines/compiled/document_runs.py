@@ -19,7 +19,7 @@ from ...core.forms import as_array
 from ...core.model import AbstractModel
 from ...core.prompt import WhiteDocuments
 from ...core.recipe import Recipe
-from ...core.rng import counter_streams, threefry
+from ...core.rng import folded_words, split_words
 from ..base import AbstractEngine, stack_losses
 from ..batch.inputs import RunInputs, stack_runs
 from ..build import Setup
@@ -28,7 +28,7 @@ from ..samples import FreshEngine
 from .batches import each_in_threads
 from .document_programs import documents_source
 from .modules import load_module
-from .switch import available, choice, thread_count
+from .switch import choice, draws_here, thread_count
 
 LEAST_STEPS = 200  # below, compiling takes longer
 MOST_ROWS = 512  # words of a block
@@ -81,7 +81,7 @@ def document_sizes(recipe: Recipe, setup: Setup) -> DocumentSizes | None:
     short = recipe.steps < LEAST_STEPS and choice() != "require"
     if reader is None or short or recipe.optimizer.rule == "flow":
         return None
-    if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
+    if not draws_here():
         return None
     return DocumentSizes(setup.task.dim, documents.words, batch, recipe.dtype, reader.labels, reader.query)
 
@@ -141,9 +141,7 @@ def document_keys(key: np.ndarray, steps: np.ndarray) -> np.ndarray:
     Returns:
         (step, 4) the words of both keys: `split(fold_in(key, step))`.
     """
-    nothing = np.zeros(len(steps), np.uint32)
-    of_step = np.stack(threefry(np.repeat(key[:, None], len(steps), 1), nothing, steps.astype(np.uint32)))
-    return np.stack([*threefry(of_step, nothing, nothing), *threefry(of_step, nothing, nothing + np.uint32(1))], 1)
+    return split_words(folded_words(key, steps))
 
 
 class DocumentRuns:

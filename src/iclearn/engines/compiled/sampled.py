@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.prompt import WhitePrompts
 from ...core.recipe import Recipe
-from ...core.rng import counter_streams, threefry
+from ...core.rng import folded_words, split_words, threefry
 from ..batch.inputs import RunInputs
 from ..build import Setup
 from ..optimizers import Hyper
@@ -21,7 +21,7 @@ from .fresh_prompts import LANES, PromptSizes
 from .gram_runs import GramRun, heads_of
 from .gram_steps import fresh_source
 from .modules import load_module
-from .switch import available
+from .switch import draws_here
 
 LEAST_BATCH, MOST_BATCH = 32, 4096  # powers of two between them
 LARGE_BATCH = 512
@@ -50,7 +50,7 @@ def prompt_sizes(recipe: Recipe, setup: Setup) -> PromptSizes | None:
         return None
     if heads_of(setup.model, Hyper.of(recipe.optimizer, recipe.dtype)) is None:
         return None
-    if not available() or not counter_streams() or jax.default_backend() != "cpu" or jax.device_count() > 1:
+    if not draws_here():
         return None
     lanes = min(LANES, batch // 2) if batch >= LARGE_BATCH else SMALL_LANES
     return PromptSizes(setup.task.dim, prompts.context, lanes)
@@ -93,8 +93,5 @@ def prompt_keys(key: np.ndarray, steps: np.ndarray) -> np.ndarray:
     Returns:
         (step, 4) the words of both keys.
     """
-    nothing = np.zeros(len(steps), np.uint32)
-    of_step = threefry(np.repeat(key[:, None], len(steps), 1), nothing, steps.astype(np.uint32))
-    of_block = np.stack(threefry(np.stack(of_step), nothing, nothing))
-    words = [*threefry(of_block, nothing, nothing), *threefry(of_block, nothing, nothing + np.uint32(1))]
-    return np.ascontiguousarray(np.stack(words, 1))
+    of_block = folded_words(key, steps)
+    return split_words(np.stack(threefry(of_block, *np.zeros((2, len(steps)), np.uint32))))  # of block 0 of each

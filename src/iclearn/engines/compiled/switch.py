@@ -8,8 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
+import jax
+
 from ...core.errors import IclearnError
 from ...core.processes import usable_cores
+from ...core.rng import counter_streams
 
 SWITCH = "ICLEARN_COMPILED"
 THREADS = "ICLEARN_THREADS"
@@ -56,6 +59,15 @@ def available() -> bool:
     if chosen == "require" and numba_version() is None:
         raise IclearnError(f"{SWITCH} is require, but Numba is not installed: pip install 'iclearn[fast]'")
     return chosen != "off" and numba_version() is not None
+
+
+def draws_here() -> bool:
+    """Whether compiled code may draw what JAX would: it may be used, on one CPU, with the streams of counters.
+
+    Returns:
+        True where it may.
+    """
+    return available() and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def path_name() -> str:
