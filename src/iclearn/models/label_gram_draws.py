@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from ..core import jax_settings as jax_settings
+
 
 class GramDraws(NamedTuple):
     """Prompts as `LabelGram` reads them, for inputs N(0, I).

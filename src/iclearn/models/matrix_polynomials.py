@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core import jax_settings as jax_settings
+
 
 @lru_cache(maxsize=64)
 def monomials(variables: int, degree: int) -> np.ndarray:

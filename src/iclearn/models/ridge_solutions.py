@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ..core import jax_settings as jax_settings
 from ..core.checks import check_choice, require
 
 Method = Literal["auto", "primal", "dual", "pinv"]

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from ..core import jax_settings as jax_settings
 from ..core.checks import check_int, require
 from ..core.spec import Spec
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..core import jax_settings as jax_settings
 from ..core.checks import check_choice, require
 from ..core.spec import Spec
 

@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core import jax_settings as jax_settings
+
 LONGEST = 6  # S's in a word: 10,395 pairings
 
 
