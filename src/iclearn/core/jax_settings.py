@@ -19,6 +19,7 @@ import jax
 from .counters import counting
 
 CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
+_TUNING = "xla_gpu_autotune_level"
 
 
 def compile_cache_dir() -> Path | None:
@@ -44,9 +45,9 @@ class Settings:
         matmul_precision: JAX's default precision of matrix products. iclearn sets ``highest``, because a GPU otherwise
             multiplies float32 matrices with ten bits of mantissa and rounds initial weights by 5e-4.
         compile_cache: folder in which compiled programs are kept between runs (None: they are not kept).
-        gpu_autotuning: whether XLA tries out kernels for matrix products. iclearn switches it off, because the products
-            here are tiny and trying takes most of the time to compile. Read when the backend starts, with the first
-            array.
+        gpu_autotuning: whether XLA tries out kernels for matrix products. iclearn switches it off: products here are
+            mostly tiny, and trying takes most of the time to compile; models of large products are trained with it
+            all the same (`tuning_options`). Read when the backend starts, with the first array.
     """
 
     x64: bool
@@ -83,7 +84,7 @@ def configure(
         _use_compile_cache(compile_cache_dir() if compile_cache is True else Path(compile_cache))
     folder = getattr(jax.config, "jax_compilation_cache_dir", None)
     precision = getattr(jax.config, "jax_default_matmul_precision", None)
-    tuned = "xla_gpu_autotune_level=0" not in os.environ.get("XLA_FLAGS", "")
+    tuned = f"{_TUNING}=0" not in os.environ.get("XLA_FLAGS", "")
     return Settings(bool(jax.config.jax_enable_x64), precision, folder, tuned)  # type: ignore[attr-defined]
 
 
@@ -101,13 +102,26 @@ def _use_compile_cache(folder: Path | None) -> None:
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
+_switched_off: list[str] = []  # of XLA's own choices, here and not by the user
+
+
+def tuning_options() -> dict[str, Any]:
+    """What XLA is told about a program of large products: to try kernels out for them.
+
+    Returns:
+        Compiler options; none where there is no GPU, or where the user chose for all programs with ``XLA_FLAGS``.
+    """
+    return {_TUNING: 4} if _switched_off and jax.default_backend() == "gpu" else {}
+
+
 def _set_up() -> None:
     """What importing this module sets in JAX."""
     jax.config.update("jax_enable_x64", True)
     if getattr(jax.config, "jax_default_matmul_precision", None) is None:
         jax.config.update("jax_default_matmul_precision", "highest")
-    if "xla_gpu_autotune_level" not in os.environ.get("XLA_FLAGS", ""):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
+    if _TUNING not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_TUNING}=0".strip()
+        _switched_off.append(_TUNING)
     if not getattr(jax.config, "jax_compilation_cache_dir", None):
         _use_compile_cache(compile_cache_dir())
 

@@ -125,6 +125,11 @@ class AbstractModel(eqx.Module):
         """Whether `predict_sequences` takes one pass over a sequence for all its prefixes: it is trained so."""
         return False
 
+    @property
+    def large_products(self) -> bool:
+        """Whether a step is made of products so large that a GPU's kernels for them are worth trying out."""
+        return False
+
     def sensitivity(self, prompt: Any) -> Float[Array, "output dim"]:
         """How the answer depends on the query: ∂ŷ/∂x_q.
 

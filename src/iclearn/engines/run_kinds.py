@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from ..core.forms import as_array
+from ..core.jax_settings import tuning_options
+from ..core.model import AbstractModel
 from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
@@ -22,6 +24,8 @@ from .compiled.switch import path_name
 from .contractions import Sizes
 from .finish import Log
 from .loop import FLOW_STEPS, RECORD_BYTES, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, record_slots
+
+TUNED_PATH = "xla, kernels tried out"
 
 
 class Runs:
@@ -113,6 +117,8 @@ class OneRun(KeptRun):
         super().__init__(1)
         self.run = run
         self.record_slots = record_slots(run.model.weight_bytes())
+        self.tuned = is_tuned(run.model)
+        self.path = TUNED_PATH if self.tuned else self.path
         self.state = State(run.model, run.optimizer, as_array(0))
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
@@ -123,7 +129,8 @@ class OneRun(KeptRun):
                 ends = [as_array(path[stop - start]) for path in chunk.weights.values()]
                 self.state = eqx.tree_at(lambda s: [getattr(s.model, n) for n in chunk.weights], self.state, ends)
         else:
-            self.state, chunk = advance(*given, as_array(stop), as_array(every))
+            program: Any = tuned(advance.wrapped) if self.tuned else advance  # type: ignore[attr-defined]
+            self.state, chunk = program(*given, as_array(stop), as_array(every))
             chunk = _filled(chunk, 0, -(-(stop - start) // every))
         return jax.tree.map(lambda a: np.asarray(a)[None], chunk)
 
@@ -148,12 +155,15 @@ class ManyRuns(Runs):
     def __init__(self, inputs: Sequence[RunInputs]) -> None:
         super().__init__(len(inputs))
         self.record_slots = record_slots(inputs[0].model.weight_bytes())
+        self.tuned = is_tuned(inputs[0].model)
+        self.path = TUNED_PATH if self.tuned else self.path
         self.inputs = stack_runs(inputs)
         self.states: State | None = None
         self._ended: State | None = None
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        self.states, chunk = advance_many(self.inputs, as_array(start), as_array(stop), as_array(every))
+        program = tuned(advanced_together) if self.tuned else advance_many
+        self.states, chunk = program(self.inputs, as_array(start), as_array(stop), as_array(every))
         self._ended = None
         moved = (self.states.model, self.states.optimizer)
         self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
@@ -179,8 +189,7 @@ def _first_records(weights: dict[str, Any], axis: int, records: int) -> dict[str
     return jax.tree.map(lambda path: jax.lax.slice_in_dim(path, 0, records, axis=axis), weights)
 
 
-@eqx.filter_jit
-def advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
+def advanced_together(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[State, Chunk]:
     """`loop.advance` of runs that share a program, vmapped.
 
     Args:
@@ -197,6 +206,31 @@ def advance_many(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tuple[S
         return advance(run.engine, State(run.model, run.optimizer, step), run.hyper, run.key, stop, every)
 
     return jax.vmap(one)(inputs)
+
+
+advance_many = eqx.filter_jit(advanced_together)
+
+
+def is_tuned(model: AbstractModel) -> bool:
+    """Whether XLA tries out kernels before it compiles the training of a model: on a GPU, for large products.
+
+    Args:
+        model: the model.
+    """
+    return model.large_products and bool(tuning_options())
+
+
+@functools.cache
+def tuned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function compiled with kernels that were tried out.
+
+    Args:
+        function: what to compile.
+
+    Returns:
+        The compiled function.
+    """
+    return eqx.filter_jit(function, compiler_options=tuning_options())
 
 
 class CompiledRuns(KeptRun):

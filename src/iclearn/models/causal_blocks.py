@@ -105,6 +105,10 @@ class CausalModel(AbstractModel):
     def one_pass(self) -> bool:
         return True
 
+    @property
+    def large_products(self) -> bool:
+        return True
+
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         count = prompt.mask.sum()  # the pairs that are there come first, the query after them
         x = jnp.concatenate([prompt.x, prompt.query[None]]).at[count].set(prompt.query)
