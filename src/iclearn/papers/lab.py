@@ -220,8 +220,7 @@ class Lab:
         """A dataset computed once for these parameters (plain JSON values) and stored under `name`."""
         begin = time.perf_counter()
         text = json.dumps(parameters, sort_keys=True)
-        digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
-        path = self.root / "data" / f"{name}-{digest}.zarr"
+        path = self._dataset_path(name, parameters)
         with self.only_once(path.name):
             stored = self._stored_dataset(path)
             fresh = stored is not None and numerics_of(stored.attrs) == numerics()
@@ -246,6 +245,16 @@ class Lab:
         self.facts.content.append(digest_of(found))
         self._note(begin)
         return found
+
+    def is_stored(self, name: str, parameters: dict[str, Any]) -> bool:
+        """Whether `dataset` of these arguments would find it stored, and need not be made again."""
+        stored = self._stored_dataset(self._dataset_path(name, parameters))
+        return stored is not None and (not self.refresh or numerics_of(stored.attrs) == numerics())
+
+    def _dataset_path(self, name: str, parameters: dict[str, Any]) -> Path:
+        text = json.dumps(parameters, sort_keys=True)
+        digest = hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:12]
+        return self.root / "data" / f"{name}-{digest}.zarr"
 
     def _stored_dataset(self, path: Path) -> xr.Dataset | None:
         """The dataset in a folder; a damaged one is set aside, with a warning, and counts as none."""

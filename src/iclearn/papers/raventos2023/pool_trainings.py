@@ -21,7 +21,7 @@ from ...core.trace import Trace
 from ...engines.simulate import simulate_many
 from ...models.predictors import DiscreteMMSE, Ridge
 from ...probes import interpolated_tasks, joint_pca, prediction_distance
-from ..lab import Lab
+from ..lab import Lab, on_accelerator
 from .setup import NOISE, Length, Options, Preset, recipe_of, task_of
 
 TESTS, REFERENCES = ("pool", "new"), ("truth", "ridge", "dmmse")
@@ -175,27 +175,27 @@ def _path(model: Any, test: AnsweredSet) -> np.ndarray:
     return np.array([[prediction_distance(a[i], b[i], dim).mean for a, b in parts] for i in range(len(PLACES))])
 
 
-def train_and_measure(preset: Preset, length: Length, seed: int) -> xr.Dataset:
-    """Train a transformer on every pool, side by side, and measure each.
+def train_and_measure(preset: Preset, length: Length, seeds: Sequence[int]) -> list[xr.Dataset]:
+    """Train a transformer on every pool of every seed, side by side, and measure each.
 
     Args:
         preset: the sizes.
         length: ``short`` or ``long``.
-        seed: of pools, initial weights, training and test sequences.
+        seeds: of pools, initial weights, training and test sequences.
 
     Returns:
-        What `measured` gives, over ``pool``, ``record``, ``test`` and ``reference``; for long runs the joint PCA too.
+        For each seed what `measured` gives, over ``pool``, ``record``, ``test`` and ``reference``; for long runs the joint PCA too.
     """
-    trainings = preset.of(length)
-    recipes = [recipe_of(preset, length, k, seed) for k in trainings.pools]
-    found: dict[int, dict[str, np.ndarray]] = {}
+    runs = [(seed, pool) for seed in seeds for pool in preset.of(length).pools]
+    found: dict[tuple[int, int], dict[str, np.ndarray]] = {}
 
     def keep(index: int, trace: Trace) -> None:
-        found[index] = measured(records_of(trace), trainings.pools[index], seed, preset, length)
+        seed, pool = runs[index]
+        found[seed, pool] = measured(records_of(trace), pool, seed, preset, length)
         interrupts.check()
 
-    simulate_many(recipes, finished=keep)
-    return as_table([found[i] for i in range(len(recipes))], preset, length)
+    simulate_many([recipe_of(preset, length, pool, seed) for seed, pool in runs], finished=keep)
+    return [as_table([found[seed, pool] for pool in preset.of(length).pools], preset, length) for seed in seeds]
 
 
 def as_table(found: list[dict[str, np.ndarray]], preset: Preset, length: Length) -> xr.Dataset:
@@ -247,12 +247,20 @@ def trained(lab: Lab, length: Length) -> xr.Dataset:
     options = lab.options if isinstance(lab.options, Options) else Options()
     preset = options.sizes
     sizes = {name: getattr(preset, name) for name in ("sequences", "first", "pairs", "each")}
-    tables: list[xr.Dataset] = []
-    for seed in lab.seeds:
+    name, made = f"pools-{length}", dict[int, xr.Dataset]()
+
+    def told(seed: int) -> dict[str, Any]:
         hashes = [recipe_of(preset, length, k, seed).hash for k in preset.of(length).pools]
-        told = {"recipes": hashes, "paths": list(preset.roles.paths), "version": 1, **sizes}
-        tables.append(lab.dataset(f"pools-{length}", told, lambda s=seed: train_and_measure(preset, length, s)))
-    return over_seeds(tables)
+        return {"recipes": hashes, "paths": list(preset.roles.paths), "version": 1, **sizes}
+
+    def make(seed: int) -> xr.Dataset:
+        if seed not in made:  # a GPU has room for all seeds at once
+            others = [s for s in lab.seeds if s > seed and on_accelerator() and not lab.is_stored(name, told(s))]
+            made.update(zip([seed, *others], train_and_measure(preset, length, [seed, *others]), strict=True))
+        return made[seed]
+
+    with lab.only_once(f"{name} of {preset}"):
+        return over_seeds([lab.dataset(name, told(seed), lambda s=seed: make(s)) for seed in lab.seeds])
 
 
 def over_seeds(tables: Sequence[xr.Dataset]) -> xr.Dataset:
