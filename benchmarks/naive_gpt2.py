@@ -36,11 +36,14 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """Tokens (0, x_1), (y_1, 0), (0, x_2), …; the answers are read at the inputs."""
+    """Tokens (0, x_1), (y_1, 0), (0, x_2), …, or x_1, (y_1, 0, …), x_2, … with biases at both ends where inputs and
+    labels share entries; the answers are read at the inputs."""
 
-    def __init__(self, dim: int, tokens: int, layers: int, width: int, heads: int) -> None:
+    def __init__(self, dim: int, tokens: int, layers: int, width: int, heads: int, *, shared: bool = False) -> None:
         super().__init__()
-        self.embed, self.read_out = nn.Linear(dim + 1, width, bias=False), nn.Linear(width, 1, bias=False)
+        self.shared = shared
+        self.embed = nn.Linear(dim if shared else dim + 1, width, bias=shared)
+        self.read_out = nn.Linear(width, 1, bias=shared)
         self.position = nn.Parameter(torch.zeros(2 * tokens, width))
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.final = nn.LayerNorm(width)
@@ -52,6 +55,9 @@ class GPT2(nn.Module):
             self.embed.weight.copy_(tensor("embed").T)
             self.read_out.weight.copy_(tensor("read_out").T)
             self.position.copy_(tensor("position"))
+            if self.shared:
+                self.embed.bias.copy_(tensor("embed_bias"))
+                self.read_out.bias.copy_(tensor("read_bias"))
             for i, block in enumerate(self.blocks):
                 for name in ("qkv", "merge", "expand", "contract"):
                     getattr(block, name).weight.copy_(tensor(name, i).T)
@@ -64,17 +70,20 @@ class GPT2(nn.Module):
         return self
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        inputs, labels = F.pad(x, (1, 0)), F.pad(y, (0, x.shape[-1]))
+        inputs = x if self.shared else F.pad(x, (1, 0))
+        labels = F.pad(y, (0, inputs.shape[-1] - 1))
         h = self.embed(torch.stack([inputs, labels], 2).flatten(1, 2)) + self.position
         for block in self.blocks:
             h = block(h)
         return self.read_out(self.final(h)[:, ::2])
 
 
-def train(model: GPT2, steps: int, *, batch: int, tokens: int, dim: int, pool: int, lr: float, precision: str) -> None:
-    """Adam on fresh prompts of a pool of tasks; returns when the device has done all of it."""
+def train(
+    model: GPT2, steps: int, *, batch: int, tokens: int, dim: int, pool: int | None, lr: float, precision: str
+) -> None:
+    """Adam on fresh prompts of a pool of tasks, or of fresh tasks; returns when the device has done all of it."""
     device = model.position.device
-    tasks = torch.randn((pool, dim), device=device)
+    tasks = torch.randn((pool or 1, dim), device=device)
     optimizer = torch.optim.Adam(model.parameters(), lr)
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     low: Any = contextlib.nullcontext()
@@ -82,7 +91,9 @@ def train(model: GPT2, steps: int, *, batch: int, tokens: int, dim: int, pool: i
         low = torch.autocast(device.type, dtype=torch.bfloat16)
     for _ in range(steps):
         x = torch.randn((batch, tokens, dim), device=device)
-        w = tasks[torch.randint(pool, (batch,), device=device)]
+        w = torch.randn((batch, dim), device=device)
+        if pool:
+            w = tasks[torch.randint(pool, (batch,), device=device)]
         y = torch.einsum("bti,bi->bt", x, w)[..., None] + 0.5 * torch.randn((batch, tokens, 1), device=device)
         with low:
             loss = ((model(x, y) - y) ** 2).mean()

@@ -1,8 +1,8 @@
-"""A step of raventos2023's small transformer, 1 to 36 of them side by side, in each precision, against its roofline.
+"""A step of the transformers of raventos2023 and garg2022, several side by side, against its roofline and PyTorch.
 
 python -m benchmarks.transformer_steps --out benchmarks/results/transformer-h200.json [--seconds 55] [--quick]
 
-The program is the one `simulate_many` runs: fresh prompts of pools of different sizes, all prefixes in one pass, Adam.
+The program is the one `simulate_many` runs: fresh prompts, all prefixes in one pass, Adam.
 Operations and bytes are counted from the sizes: the bytes are those of a program that keeps between two products what
 the next one reads and nothing else. Peaks are measured on the same device by one large product and one large copy. A
 plain PyTorch model of the same size, with the same predictions on common prompts, runs in the same process. Programs
@@ -27,59 +27,82 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from iclearn import CausalTransformer, Init, Optimizer, Recipe, Record
+from iclearn import CausalTransformer, Init, Recipe
 from iclearn.engines import prepare
 from iclearn.engines.batch.inputs import RunInputs, run_inputs, stack_runs
 from iclearn.engines.run_kinds import advance_many
-from iclearn.tasks.pooled_regression import PooledRegression
+from iclearn.models import causal_blocks
+from iclearn.papers.garg2022 import setup as garg2022
+from iclearn.papers.raventos2023 import setup as raventos2023
 
 from .machine import available_cores, machine, now, versions
 
-POOLS = (2, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 1 << 20)
-STEPS = 10_000  # of the schedule
+GROUPS = causal_blocks.MOST_GROUPS
 AGREE = 2e-4  # relative to the largest prediction, in float32
 DATASHEET = {"NVIDIA H200": {"full": 66.9e12, "tf32": 494e12, "bfloat16": 989e12, "bytes": 4.8e12}}
-OPTIONS: dict[str, dict[str, Any] | None] = {  # iclearn switches the trying out of kernels off
-    "usual": None, "tuned": {"xla_gpu_autotune_level": 4}, "cublas": {"xla_gpu_enable_triton_gemm": False},
-}  # fmt: skip
+TUNED: dict[str, Any] = {"xla_gpu_autotune_level": 4}  # what iclearn asks for where products are large
+OPTIONS: dict[str, dict[str, Any]] = {"tuned": TUNED, "untuned": {}}
+
+
+class Training(NamedTuple):
+    """A training of a paper: which run is which recipe, and what it is made of."""
+
+    recipe: Callable[[int], Recipe]
+    pool: int | None  # of the PyTorch side: pools differ here
+
+
+def raventos(index: int) -> Recipe:
+    """All pools of seed 0, then those of seed 1, …"""
+    preset = raventos2023.PRESETS["full"]
+    pools = preset.short.pools
+    return raventos2023.recipe_of(preset, "short", pools[index % len(pools)], index // len(pools))
+
+
+TRAININGS: dict[str, Training] = {
+    "raventos2023": Training(raventos, 64),
+    "garg2022 SMALL": Training(lambda i: garg2022.recipe_of(garg2022.SMALL, i // 2, 0.25 * (i % 2)), None),
+    "garg2022 MEDIUM": Training(lambda i: garg2022.recipe_of(garg2022.MEDIUM, i), None),
+}
 
 
 class Case(NamedTuple):
-    """What is measured: how many models, in which precision, compiled with which options."""
+    """What is measured: how many models of which training, in which precision, compiled with which options."""
 
     models: int
     precision: str
-    options: str = "usual"
+    training: str = "raventos2023"
+    options: str = "tuned"
+    groups: int = GROUPS
 
     @property
     def name(self) -> str:
-        return f"{self.models} models, {self.precision}" + ("" if self.options == "usual" else f", {self.options}")
+        told = [self.training, f"{self.models} models", self.precision]
+        told += [self.options] * (self.options != "tuned") + [f"{self.groups} groups"] * (self.groups != GROUPS)
+        return ", ".join(told)
+
+    def recipe(self, index: int, batch: int | None) -> Recipe:
+        """One of its runs; `batch` prompts a step where the training's own number is not wanted."""
+        found = TRAININGS[self.training].recipe(index).replace(model__precision=self.precision)
+        return found if batch is None else found.replace(optimizer__batch_size=batch)
 
 
 def cases(quick: bool) -> list[Case]:
     """All cases, those that matter most first."""
     if quick:
-        return [Case(2, "tf32"), Case(2, "tf32", "cublas"), Case(1, "bfloat16", "tuned")]
-    large = [Case(n, p) for n in (36, 12) for p in ("tf32", "full", "bfloat16")]
-    small = [Case(n, p) for n in (6, 1) for p in ("tf32", "full", "bfloat16")]
-    return [*large[:3], Case(36, "tf32", "cublas"), *large[3:], Case(36, "tf32", "tuned"), *small]
+        other = Case(2, "full", "garg2022 SMALL")
+        return [Case(2, "tf32"), Case(2, "tf32", options="untuned"), Case(1, "bfloat16", groups=1), other]
+    small, medium = "garg2022 SMALL", "garg2022 MEDIUM"
+    first = [Case(18, "tf32"), Case(6, "full", small), Case(3, "full", medium), Case(36, "tf32"), Case(1, "tf32")]
+    apart = [case._replace(groups=1) for case in first]
+    single = [Case(1, "full", small), Case(1, "full", medium), Case(18, "bfloat16")]
+    return [*first, *apart, *single, Case(36, "tf32", options="untuned")]
 
 
-def recipe(num_tasks: int, seed: int, precision: Any, *, batch: int = 256) -> Recipe:
-    """One training of raventos2023 with the small model."""
-    return Recipe(
-        task=PooledRegression(dim=8, context_len=15, num_tasks=num_tasks, noise=0.25, prefixes=True),
-        model=CausalTransformer(layers=4, width=64, num_heads=2, precision=precision), init=Init(0.02),
-        optimizer=Optimizer("adam", 1e-3, batch_size=batch, triangle=STEPS), steps=STEPS, seed=seed,
-        engine="samples", record=Record(21, 20), dtype="float32",
-    )  # fmt: skip
-
-
-def inputs_of(case: Case, batch: int) -> RunInputs:
-    """The runs of a case: all pools of seed 0, then those of seed 1, …"""
+def inputs_of(case: Case, batch: int | None) -> RunInputs:
+    """The runs of a case."""
     runs = []
     for index in range(case.models):
-        one = recipe(POOLS[index % len(POOLS)], index // len(POOLS), case.precision, batch=batch)
+        one = case.recipe(index, batch)
         setup = prepare(one)
         runs.append(run_inputs(one, setup.model, setup.engine))
     return stack_runs(runs)
@@ -92,14 +115,16 @@ class Work(NamedTuple):
     bytes: float
 
 
-def work(spec: CausalTransformer, *, dim: int, tokens: int, batch: int) -> Work:
+def work(recipe: Recipe) -> Work:
     """Count one step: a forward pass, and twice its products backward.
 
     Between products a token of a block leaves 22 and takes up 47 vectors of E numbers (reading and writing counted):
     forward qkv 4, attention 4, merge 3, expand 5, contract 6; backward twice what each product reads and writes,
     attention 7, residuals and norms 8. Adam reads and writes seven numbers a weight.
     """
-    width, rows, depth = spec.width, 2 * tokens * batch, spec.layers
+    spec, dim, tokens = recipe.model, recipe.task.dim, recipe.task.context_len + 1
+    assert isinstance(spec, CausalTransformer)
+    width, rows, depth = spec.width, 2 * tokens * (recipe.optimizer.batch_size or 0), spec.layers
     products = rows * width**2 * (12 * (depth - 1) + 7)  # the last block: queries, merge and MLP of half the tokens
     attention = rows * 2 * tokens * width * 2 * (depth - 0.5)
     ends = rows / 2 * width * (dim + 2)
@@ -137,8 +162,11 @@ def _seconds(call: Callable[[], Any], repeats: int) -> float:
 class Program:
     """One case, lowered here and compiled in a thread."""
 
-    def __init__(self, case: Case, batch: int, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, case: Case, batch: int | None, pool: ThreadPoolExecutor) -> None:
         self.case, begin = case, time.perf_counter()
+        if case.groups != causal_blocks.MOST_GROUPS:
+            jax.clear_caches()
+            causal_blocks.MOST_GROUPS = case.groups
         self.inputs = inputs_of(case, batch)
         given = (self.inputs, jnp.asarray(0), jnp.asarray(1), jnp.asarray(1))
         program: Any = advance_many
@@ -184,18 +212,20 @@ def judged(case: Case, row: dict[str, Any], need: Work, peak: dict[str, float]) 
     }  # fmt: skip
 
 
-def torch_rows(batch: int, steps: int, repeats: int, device: str) -> list[dict[str, Any]]:
-    """The plain PyTorch model, after a check that it predicts the same."""
+def torch_rows(name: str, batch: int | None, steps: int, repeats: int, device: str) -> list[dict[str, Any]]:
+    """The plain PyTorch model of a training, after a check that it predicts the same."""
     import torch  # pyright: ignore[reportMissingImports]
 
     from .naive_gpt2 import GPT2, train
 
-    task: Any = recipe(64, 0, "full").task
-    spec = CausalTransformer(layers=4, width=64, num_heads=2)
+    own = TRAININGS[name].recipe(0)
+    task, spec, tokens = own.task, own.model.replace(precision="full"), own.task.context_len + 1
+    assert isinstance(spec, CausalTransformer)
     model = spec.initial(task, Init(0.3), 1, "float32")
     drawn = task.replace(num_prompts=32).source(3, "float32").sequences()
     ours = np.asarray(eqx.filter_jit(lambda m, x, y: m.predict_sequences(x, y))(model, drawn.x, drawn.y))
-    naive = GPT2(task.dim, 16, spec.layers, spec.width, spec.num_heads).load(model.weights())  # type: ignore[arg-type]
+    shared = spec.entries == "shared"
+    naive = GPT2(task.dim, tokens, spec.layers, spec.width, spec.num_heads, shared=shared).load(model.weights())  # type: ignore[arg-type]
     with torch.no_grad():
         theirs = naive(torch.tensor(np.array(drawn.x)), torch.tensor(np.array(drawn.y))).numpy()
     error = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(ours)))
@@ -203,7 +233,8 @@ def torch_rows(batch: int, steps: int, repeats: int, device: str) -> list[dict[s
         raise AssertionError(f"the PyTorch model and iclearn disagree: relative error {error:.1e}")
     naive, rows = naive.to(device), []
     for precision in ("full", "tf32", "bfloat16"):
-        given: dict[str, Any] = {"batch": batch, "tokens": 16, "dim": task.dim, "pool": 64, "lr": 1e-4}
+        given: dict[str, Any] = {"batch": batch or own.optimizer.batch_size, "tokens": tokens, "dim": task.dim}
+        given |= {"pool": TRAININGS[name].pool, "lr": 1e-4}
         train(naive, 1 if device == "cpu" else 5, precision=precision, **given)
         times = []
         for _ in range(repeats):
@@ -211,8 +242,8 @@ def torch_rows(batch: int, steps: int, repeats: int, device: str) -> list[dict[s
             train(naive, steps, precision=precision, **given)
             times.append((time.perf_counter() - begin) / steps * 1e3)
         median = statistics.median(times)
-        row = {"precision": precision, "device": device, "ms_a_step": times, "ms_a_step_median": median}
-        rows.append({**row, "prediction_error": error})
+        row = {"training": name, "precision": precision, "device": device, "ms_a_step": times}
+        rows.append({**row, "ms_a_step_median": median, "prediction_error": error})
     return rows
 
 
@@ -226,7 +257,7 @@ def main(words: list[str] | None = None) -> None:
     args = parser.parse_args(words)
     begin = time.perf_counter()
     left = lambda: args.seconds - (time.perf_counter() - begin)  # noqa: E731
-    batch, steps, repeats = (16, 2, 1) if args.quick else (256, args.steps, args.repeats)
+    batch, steps, repeats = (16, 2, 1) if args.quick else (None, args.steps, args.repeats)
     result: dict[str, Any] = {
         "machine": machine(), "versions": versions(), "started": now(), "batch": batch, "quick": args.quick,
         "datasheet": DATASHEET.get(machine()["device"]), "rows": [], "torch": [], "left_out": [],
@@ -247,9 +278,11 @@ def main(words: list[str] | None = None) -> None:
         gpu = jax.default_backend() == "gpu"
         result["peaks"] = peaks(args.quick)
         device = _torch_device(gpu)
-        result["torch"] = torch_rows(batch, steps if gpu else 1, repeats if gpu else 1, device)
+        for name in TRAININGS:
+            result["torch"] += torch_rows(name, batch, steps if gpu else 1, repeats if gpu else 1, device)
         for row in result["torch"]:
-            print(f"PyTorch, 1 model, {row['precision']}: {row['ms_a_step_median']:.3f} ms a step", flush=True)
+            told = f"PyTorch, {row['training']}, 1 model, {row['precision']}"
+            print(f"{told}: {row['ms_a_step_median']:.3f} ms a step", flush=True)
     except Exception as error:
         leave_out("PyTorch", error)
     keep()
@@ -258,8 +291,7 @@ def main(words: list[str] | None = None) -> None:
         try:
             if left() <= 0:
                 raise TimeoutError("the time is over")
-            need = work(recipe(2, 0, case.precision).model, dim=8, tokens=16, batch=batch)  # type: ignore[arg-type]
-            row = judged(case, program.measure(steps, repeats), need, result["peaks"])
+            row = judged(case, program.measure(steps, repeats), work(case.recipe(0, batch)), result["peaks"])
         except Exception as error:
             leave_out(case.name, error)
             continue
@@ -278,7 +310,7 @@ def main(words: list[str] | None = None) -> None:
 
 
 def compiled_programs(
-    chosen: list[Case], batch: int, left: Callable[[], float], leave_out: Callable[[str, Any], None]
+    chosen: list[Case], batch: int | None, left: Callable[[], float], leave_out: Callable[[str, Any], None]
 ) -> list[Program]:
     """Compile all cases in threads until a third of the time is left, and give those that are done by then."""
     pool, whole, programs = ThreadPoolExecutor(max(2, available_cores() - 2)), left(), []
