@@ -14,7 +14,7 @@ from ...models.predictors import Averaging, Bayes, LeastSquares, NearestNeighbor
 from ...tasks.prompt_shifts import Shift, garg_shifts
 from ...theory.functions import linear_law
 from ..base import Data
-from ..lab import Lab
+from ..lab import Lab, on_accelerator
 from .paired_prompts import (
     PromptRows,
     Row,
@@ -236,7 +236,8 @@ def linear_data(lab: Lab) -> Data:
     preset = options_of(lab).sizes
     recipes = recipes_of(preset, lab.num_seeds)
     told = {"recipes": [r.hash for r in recipes], "prompts": preset.prompts, "standard": preset.standard, "version": 1}
-    to_train = not lab.offline and any(not lab.store.path(recipe).is_dir() for recipe in recipes)
+    missing = not lab.offline and any(not lab.store.path(recipe).is_dir() for recipe in recipes)
+    to_train = missing and on_accelerator()  # on a processor both would wait for the same threads
     with ThreadPoolExecutor(1) as beside:
         early = beside.submit(answered, preset) if to_train else None  # on the host, while a GPU trains
         traces = [] if lab.offline else lab.run(recipes)
