@@ -67,6 +67,44 @@ def test_the_parser_sees_what_it_should():
     assert imported_layers(SOURCE / "papers" / "zhang2025" / "fig8.py") >= {"engines", "theory", "tasks", "papers"}
 
 
+def imported_modules(path: Path) -> set[str]:
+    """Modules that importing a file imports, packages above it included; imports inside functions are left out."""
+    parts = ("iclearn", *path.relative_to(SOURCE).with_suffix("").parts)
+    package = parts[:-1]
+    found = {".".join(package[:n]) for n in range(1, len(package) + 1)}
+    waiting: list[ast.stmt] = list(ast.parse(path.read_text()).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            waiting += node.body
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *((node.module,) if node.module else ())))
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_whatever_uses_jax_has_set_it_up():
+    """Imported alone, a module must find double precision switched on: six once did not."""
+    names = {f: ".".join(("iclearn", *f.relative_to(SOURCE).with_suffix("").parts)) for f in FILES}
+    imports = {name.removesuffix(".__init__"): imported_modules(f) for f, name in names.items()}
+
+    def reached(name: str) -> set[str]:
+        seen, waiting = {name}, [name]
+        while waiting:
+            new = {m for m in imports[waiting.pop()] if m in imports} - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    users = [n for n, found in imports.items() if {m.partition(".")[0] for m in found} & {"jax", "equinox", "diffrax"}]
+    assert len(users) > 100
+    settings = "iclearn.core.jax_settings"
+    assert [name for name in users if settings not in reached(name)] == []
+
+
 def test_there_is_one_training_loop():
     """Weights are moved by an optimizer in one place."""
     users = [f.relative_to(SOURCE) for f in FILES if "apply_updates" in f.read_text()]

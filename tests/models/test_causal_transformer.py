@@ -11,8 +11,8 @@ import pytest
 import iclearn as icl
 from iclearn.core.model import mean_loss
 from iclearn.core.prompt import full_prompt, prefix_prompt
+from iclearn.engines import tried_kernels
 from iclearn.engines.samples import samples_engine
-from iclearn.models.causal_blocks import product_groups
 
 DIM, TOKENS, PROMPTS = 3, 5, 4
 TASK = icl.tasks.PooledRegression(dim=DIM, context_len=TOKENS - 1, num_tasks=4, num_prompts=PROMPTS, prefixes=True)
@@ -163,26 +163,26 @@ def test_lower_precisions_stay_close_and_belong_to_the_recipe():
         made["bfloat16"].initial(TASK, icl.Init(0.02), 0, "float64")
 
 
-def test_groups_of_a_gpu_change_nothing_but_rounding(monkeypatch):
-    assert product_groups(256, 32) == 1, "on a processor there are none"
-    model, (x, y) = drawn(layers=1), sequences()
-
-    def gradient() -> dict[str, jax.Array]:
-        found = eqx.filter_jit(lambda m: jax.grad(lambda m: jnp.mean((m.predict_sequences(x, y) - y) ** 2))(m))(model)
-        return found.weights()
-
-    alone = gradient()
-    monkeypatch.setattr("iclearn.models.causal_blocks.product_groups", lambda prompts, tokens: 2)
-    for name, weight in gradient().items():
-        np.testing.assert_allclose(weight, alone[name], rtol=1e-11, atol=1e-14)
-    monkeypatch.undo()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert [product_groups(256, 32), product_groups(256, 16), product_groups(7, 512), product_groups(3, 8)] == [
-        16,
-        8,
-        7,
-        1,
-    ]
+def test_on_a_gpu_kernels_are_tried_out_and_the_provenance_says_so(monkeypatch):
+    """Here with an option of the processor's compiler in their place: same numbers, another program."""
+    task = TASK.replace(num_prompts=None)
+    optimizer = icl.Optimizer("adam", 1e-2, batch_size=4)
+    recipe = icl.Recipe(task=task, model=spec(layers=1), optimizer=optimizer, steps=3, dtype="float32")
+    plain = icl.simulate(recipe)
+    assert plain.provenance["path"] == "xla"
+    options = []
+    monkeypatch.setattr(
+        tried_kernels, "tuning_options", lambda: options.append(1) or {"xla_cpu_enable_fast_math": False}
+    )
+    tried_kernels.tuned.cache_clear()
+    both = [icl.simulate(recipe), *icl.simulate_many([recipe, recipe.replace(seed=1)])]
+    tried_kernels.tuned.cache_clear()
+    assert options
+    assert [trace.provenance["path"] for trace in both] == [tried_kernels.TUNED_PATH] * 3
+    for trace in both[:2]:
+        np.testing.assert_allclose(trace.loss, plain.loss, rtol=1e-5)
+    small = recipe.replace(model=icl.Attention("merged", num_heads=1), task__prefixes=False)
+    assert icl.simulate(small).provenance["path"] != tried_kernels.TUNED_PATH
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +11,6 @@ import jax
 import numpy as np
 
 from ..core.forms import as_array
-from ..core.jax_settings import tuning_options
-from ..core.model import AbstractModel
 from ..core.recipe import Recipe
 from .batch.inputs import RunInputs, run_inputs, stack_runs
 from .build import Setup
@@ -24,8 +22,7 @@ from .compiled.switch import path_name
 from .contractions import Sizes
 from .finish import Log
 from .loop import FLOW_STEPS, RECORD_BYTES, RECORD_SLOTS, STEP_SLOTS, Chunk, State, advance, advance_flow, record_slots
-
-TUNED_PATH = "xla, kernels tried out"
+from .tried_kernels import TUNED_PATH, is_tuned, tuned
 
 
 class Runs:
@@ -209,28 +206,6 @@ def advanced_together(inputs: RunInputs, step: Any, stop: Any, every: Any) -> tu
 
 
 advance_many = eqx.filter_jit(advanced_together)
-
-
-def is_tuned(model: AbstractModel) -> bool:
-    """Whether XLA tries out kernels before it compiles the training of a model: on a GPU, for large products.
-
-    Args:
-        model: the model.
-    """
-    return model.large_products and bool(tuning_options())
-
-
-@functools.cache
-def tuned(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function compiled with kernels that were tried out.
-
-    Args:
-        function: what to compile.
-
-    Returns:
-        The compiled function.
-    """
-    return eqx.filter_jit(function, compiler_options=tuning_options())
 
 
 class CompiledRuns(KeptRun):

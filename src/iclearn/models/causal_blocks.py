@@ -1,8 +1,7 @@
 """The forward pass of a `CausalTransformer`: many sequences at once, in few and large products.
 
 What makes it quick and changes no number but by rounding: scale and offset of a norm are folded into the matrix that
-follows; the last block answers at input tokens only, half of them all; on a GPU the rows of a product are cut into
-groups, so that the gradient of a matrix, a sum over all tokens, is computed in many places at once.
+follows; the last block answers at input tokens only, half of them all.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ Products = Literal["full", "tf32", "bfloat16"]
 
 NORM_EPS = 1e-5
 ROTARY_BASE = 10_000.0
-GROUP_ROWS, MOST_GROUPS = 512, 32  # tokens over which one group of a GPU sums at least, and how many groups
 _UNIT, _ROW = ("layer", "entry"), ("entry",)
 AXES: dict[str, tuple[str, ...]] = {
     "embed": ("token_entry", "entry"), "embed_bias": _ROW, "position": ("position", "entry"),
@@ -220,37 +218,8 @@ class CausalModel(AbstractModel):
     def _product(self, rows: Array, matrix: Array, bias: Array, *, wide: bool = False) -> Array:
         if self.precision == "bfloat16":
             rows, matrix = rows.astype(jnp.bfloat16), matrix.astype(jnp.bfloat16)
-        prompts, tokens = rows.shape[:2]
-        groups = product_groups(prompts, tokens)
-        if groups > 1:  # the barrier keeps the compiler from summing over the groups inside one product
-            several = jax.lax.optimization_barrier(jnp.broadcast_to(matrix, (groups, *matrix.shape)))
-            apart = rows.reshape(groups, -1, rows.shape[-1])
-            found = jnp.matmul(apart, several, **self._options(wide)).reshape(prompts, tokens, -1)
-        else:
-            found = jnp.matmul(rows, matrix, **self._options(wide))
+        found = jnp.matmul(rows, matrix, **self._options(wide))
         return found + bias.astype(found.dtype)
-
-
-def product_groups(prompts: int, tokens: int) -> int:
-    """Into how many groups of prompts the rows of a product are cut: 1 but on a GPU.
-
-    The gradient of a matrix of 64 × 256 numbers is a sum over thousands of rows that keeps a few of a GPU's processors
-    busy; cut into groups, it is as many sums, added afterwards.
-
-    Args:
-        prompts: how many sequences there are.
-        tokens: of each.
-
-    Returns:
-        A divisor of `prompts`.
-
-    >>> product_groups(256, 32) in (1, 16)
-    True
-    """
-    if jax.default_backend() != "gpu":
-        return 1
-    wanted = min(MOST_GROUPS, max(1, prompts * tokens // GROUP_ROWS))
-    return next(count for count in range(wanted, 0, -1) if prompts % count == 0)
 
 
 def turned(
