@@ -10,7 +10,9 @@ import pytest
 
 from iclearn.models.predictors import DiscreteMMSE, Ridge
 from iclearn.papers.judging import judge_above
-from iclearn.papers.raventos2023 import PAPER, pool_trainings, setup
+from iclearn.papers.lab import Lab
+from iclearn.papers.perturbing import changed, times
+from iclearn.papers.raventos2023 import PAPER, interpolated_pools, pool_trainings, setup
 from iclearn.papers.raventos2023.examples import example
 
 TINY = setup.PRESETS["tiny"]
@@ -67,7 +69,8 @@ def test_trained_transformers_are_measured_at_every_record(monkeypatch):
 
     simulate_many = pool_trainings.simulate_many
     monkeypatch.setattr(pool_trainings, "simulate_many", kept)
-    table = pool_trainings.train_and_measure(TINY, "long", 0)
+    table, other = pool_trainings.train_and_measure(TINY, "long", [0, 1])
+    assert float(abs(table["delta"] - other["delta"]).max()) > 0, "seeds differ"
     assert table["record"].values.tolist() == [2, 4, 6, 8]
     assert dict(table["delta"].sizes) == {"pool": 2, "record": 4, "test": 2, "reference": 3}
     assert np.isfinite(table["score"]).all()
@@ -79,6 +82,39 @@ def test_trained_transformers_are_measured_at_every_record(monkeypatch):
     base = float(table["between"].sel(pool=16, test="new", pair="ridge-truth"))
     missed = float(last.sel(reference="truth") - last.sel(reference="ridge")) - base
     assert float(table["cross"].sel(pool=16, test="new")) == pytest.approx(missed, abs=1e-6)
+
+
+@pytest.mark.parametrize("accelerator", [True, False])
+def test_on_a_gpu_the_seeds_that_are_not_stored_are_trained_together(tmp_path, monkeypatch, accelerator):
+    asked = []
+
+    def made(preset, length, seeds):
+        asked.append(list(seeds))
+        models = [Ridge(setup.NOISE)] * preset.of(length).records
+        found = {s: [pool_trainings.measured(models, k, s, preset, length) for k in (2, 16)] for s in seeds}
+        return [pool_trainings.as_table(found[s], preset, length) for s in seeds]
+
+    monkeypatch.setattr(pool_trainings, "train_and_measure", made)
+    monkeypatch.setattr(pool_trainings, "on_accelerator", lambda: accelerator)
+    options = setup.Options("tiny")
+    assert pool_trainings.trained(Lab(tmp_path, seeds=1, options=options), "short").sizes["seed"] == 1
+    table = pool_trainings.trained(Lab(tmp_path, seeds=3, options=options), "short")
+    assert asked == ([[0], [1, 2]] if accelerator else [[0], [1], [2]])
+    assert table.sizes["seed"] == 3
+    assert float(table["between"].std("seed").max()) > 0, "every seed has its own pools"
+    assert pool_trainings.trained(Lab(tmp_path, seeds=3, options=options, offline=True), "short").identical(table)
+
+
+def test_a_transformer_that_has_not_memorized_its_pool_contradicts_nothing():
+    """The middle of the paths is judged of transformers that are dMMSE on the pool itself."""
+    data = interpolated_pools.example()
+    size = data["roles"].paths[0]
+    wrong = changed(data, "long/path", times(4.0), pool=size, measure="transformer-dmmse")
+    assert interpolated_pools.few_follow(wrong).verdict == "contradicted"
+    early = changed(wrong, "long/delta", times(1e6), pool=size, test="pool", reference="dmmse")
+    found = interpolated_pools.few_follow(early)
+    assert found.verdict == "unfinished"
+    assert any("on its pool" in name for name in found.measured)
 
 
 def test_what_is_measured_of_one_run_is_laid_out_by_record():

@@ -13,11 +13,12 @@ from iclearn.engines.build import prepare
 from iclearn.models.predictors import Bayes, LeastSquares, Ridge
 from iclearn.papers.base import PaperOptions
 from iclearn.papers.collect import default_seeds
-from iclearn.papers.garg2022 import PAPER, paired_prompts, setup, shift_tables
+from iclearn.papers.garg2022 import PAPER, paired_prompts, prior_or_algorithm, setup, shift_tables
 from iclearn.papers.garg2022.class_tables import law_of
 from iclearn.papers.garg2022.network_judges import judge_ranges, word_above
 from iclearn.papers.garg2022.noted_numbers import SHIFTED, Range
 from iclearn.papers.garg2022.paired_prompts import Row
+from iclearn.papers.perturbing import changed, times
 from iclearn.tasks.prompt_shifts import Shift
 
 TINY = setup.PRESETS["tiny"]
@@ -118,6 +119,22 @@ def test_ranges_have_room_and_an_end():
     for last, word in ((0.025, "reproduced"), (0.04, "reproduced"), (0.045, "inconclusive"), (0.1, "contradicted")):
         values[0, 6] = last
         assert judge_ranges(values, error, positions, known, dim=5).verdict == word
+
+
+def test_a_network_that_never_began_to_learn_is_unfinished_and_hides_no_contradiction():
+    figure = prior_or_algorithm.FIGURE
+    data = figure.example()
+    late = changed(data, "table/noisy_error", lambda values: 0 * values + 0.99, law=shift_tables.TRAINING_LAW, seed=[0])
+    late = changed(late, "table/lead", times(-1.0), seed=[0])
+    claims = {claim.id: claim for claim in figure.claims if claim.id in ("learned_prior", "noisy_ranges")}
+    for claim in claims.values():
+        found = claim.judge(late)
+        assert (claim.judge(data).verdict, found.verdict) == ("reproduced", "unfinished")
+        assert found.measured["not begun to learn, seeds"] == [0]
+    others = changed(late, "table/lead", times(-1.0), seed=[1])
+    assert claims["learned_prior"].judge(others).verdict == "contradicted"
+    nobody = changed(data, "table/noisy_error", lambda values: 0 * values + 1.0)
+    assert claims["noisy_ranges"].judge(nobody).verdict == "unfinished"
 
 
 def test_a_preset_that_cannot_show_a_claim_says_unfinished():
