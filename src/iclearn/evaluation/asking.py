@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +20,37 @@ from ..core.prompt import Prompt, full_prompt
 from ..tasks.function_points import Points
 from .baselines import Cost
 
-# Programs are compiled side by side and run one at a time: on few cores two that solve systems in batches wait for each
-# other's threads forever.
-RUNNING = threading.Lock()
+
+class Turns:
+    """Who may run: programs that call LAPACK alone, others beside each other.
+
+    On few cores two programs that solve systems in batches wait for each other's threads forever, and others beside
+    one of them wait for most of the time.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0  # −1: one that runs alone
+
+    @contextmanager
+    def taken(self, alone: bool) -> Iterator[None]:
+        """Wait for a turn, and give it back at the end of the block.
+
+        Args:
+            alone: whether nothing else may run meanwhile.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0 if alone else self._running >= 0)
+            self._running += -1 if alone else 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= -1 if alone else 1
+                self._changed.notify_all()
+
+
+TURNS = Turns()
 MOST_PROGRAMS = 256
 _COMPILED: dict[Any, Any] = {}
 TOGETHER = 32  # prompts answered at once: what loops until all have ended wastes little, and it stays in the cache
@@ -62,7 +92,7 @@ class Effort:
 
 
 def answers(
-    model: AbstractModel, points: Points, prompts: int, positions: tuple[int, ...] | None = None
+    model: AbstractModel, points: Points, prompts: int, positions: tuple[int, ...] | None = None, room: int = 0
 ) -> Float[np.ndarray, "prompt point"]:
     """The answers of a model to the first prompts of a set.
 
@@ -71,6 +101,8 @@ def answers(
         points: the set.
         prompts: how many of it.
         positions: which (None: all; by one pass where the model has one and the points themselves are asked).
+        room: points to which sequences are filled up, so that those of several lengths are one program; what comes
+            after a position has no part in its answer.
 
     Returns:
         (prompt, point) in double precision; NaN at positions that were not asked.
@@ -79,12 +111,15 @@ def answers(
     count = -(-prompts // TOGETHER) * TOGETHER
     rows = np.minimum(np.arange(count), prompts - 1)  # the last group is filled up
     x, y, asked = (np.asarray(part, dtype)[rows] for part in (points.x, points.y, points.asked()))
+    length = x.shape[1]
+    if room > length:
+        x, y, asked = (part[:, np.arange(room) % length] for part in (x, y, asked))
     if positions is None and points.query is None:
-        found = _run(_sequences, model, *_grouped(x, y))
+        found = _run(_sequences, model, *_grouped(x, y))[..., :length]
     else:
-        where = np.arange(x.shape[1]) if positions is None else np.asarray(positions)
+        where = np.arange(length) if positions is None else np.asarray(positions)
         part = _run(_positions, model, *_grouped(x, y, asked[:, where]), where)
-        found = np.full((*part.shape[:-1], x.shape[1]), np.nan)
+        found = np.full((*part.shape[:-1], length), np.nan)
         found[..., where] = part
     return found.reshape(count, -1)[:prompts]
 
@@ -96,16 +131,18 @@ def model_dtype(model: AbstractModel) -> str:
 
 
 def _run(program: Any, *args: Any) -> Float[np.ndarray, "..."]:
-    """Compile a program where that is still to be done, then run it while no other one runs."""
+    """Compile a program where that is still to be done, then run it in its turn."""
     dynamic, static = eqx.partition(args, eqx.is_array)
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(dynamic))
     key = (program, jax.tree.structure(dynamic), jax.tree.structure(static), tuple(jax.tree.leaves(static)), shapes)
-    compiled = _COMPILED.get(key)
-    if compiled is None:
+    found = _COMPILED.get(key)
+    if found is None:
         if len(_COMPILED) >= MOST_PROGRAMS:
             _COMPILED.clear()
-        compiled = _COMPILED[key] = program.lower(*args).compile()
-    with RUNNING:
+        compiled = program.lower(*args).compile()
+        found = _COMPILED[key] = compiled, "lapack" in compiled.compiled.as_text()
+    compiled, solves = found
+    with TURNS.taken(alone=solves):
         return np.asarray(compiled(*args), float)
 
 

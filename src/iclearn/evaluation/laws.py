@@ -40,7 +40,7 @@ class EvaluationLaw:
         spread = 1.0 if self.covariance is None else float(np.trace(self.covariance)) / self.task.dim
         return self.task.normalizer * spread
 
-    def points(self, shift: Shift | None, num_prompts: int, seed: int) -> Points:
+    def points(self, shift: Shift | None, num_prompts: int, seed: int | Array) -> Points:
         """Prompts under a shift; from the same draws whatever the shift.
 
         Args:

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from ..core import interrupts
 from ..core.checks import check_choice, check_int, require
 from ..core.errors import IclearnError
+from ..core.forms import as_array
 from ..core.model import AbstractModel
 from ..core.processes import usable_cores
 from ..core.provenance import numerics
@@ -22,7 +25,7 @@ from ..core.trace import Trace
 from ..tasks.function_class import FunctionClass
 from ..tasks.function_points import Points
 from ..tasks.prompt_shifts import Shift
-from .asking import RUNNING, Effort, answers, check_reads
+from .asking import TURNS, Effort, answers, check_reads
 from .baselines import BASELINES, Cost, Named, fitting, read_baseline
 from .cell_bands import Resampler, filled_dimensions, mean_exists, references_differ
 from .laws import EvaluationLaw, law_of
@@ -212,7 +215,9 @@ class _Answers:
         distinct = list(dict.fromkeys(self.same.values()))
         done, total = [0], len(distinct) * len(self.entries)
         with ThreadPoolExecutor(max(1, usable_cores())) as pool:
-            self.points = dict(zip(distinct, pool.map(self._draw, distinct), strict=True))
+            parts = [distinct[i :: usable_cores()] for i in range(usable_cores())]
+            for drawn in pool.map(self._draw, [part for part in parts if part]):
+                self.points |= drawn
 
             def one(entry: Entry) -> None:
                 for label in distinct:
@@ -225,10 +230,17 @@ class _Answers:
             order = {"slow": 0, "costly": 1, "quick": 2}
             list(pool.map(one, sorted(self.entries, key=lambda e: (e.kind != "run", order[e.cost]))))
 
-    def _draw(self, label: str) -> Points:
-        with RUNNING:
-            drawn = jax.block_until_ready(self.law.points(self.asked.shifts[label], self.prompts, self.seed))
-        return replace(drawn, parameters={})  # of networks and trees they are large, and nobody asks for them
+    def _draw(self, labels: Sequence[str]) -> dict[str, Points]:
+        """The prompts of several shifts, by one program: what they have in common is drawn and compiled once."""
+
+        @eqx.filter_jit
+        def draw(seed: Array) -> list[Points]:
+            drawn = [self.law.points(self.asked.shifts[label], self.prompts, seed) for label in labels]
+            return [replace(one, parameters={}) for one in drawn]  # of networks and trees they are large, and not asked
+
+        program = draw.lower(as_array(self.seed)).compile()
+        with TURNS.taken(alone=True):
+            return dict(zip(labels, jax.block_until_ready(program(as_array(self.seed))), strict=True))
 
     def _ask(self, entry: Entry, label: str) -> None:
         shift, points = self.asked.shifts[label], self.points[label]
@@ -236,11 +248,13 @@ class _Answers:
         if model is None:
             self.refused[f"{entry.label} on {label}"] = "no closed form: labels are not Gaussian given the inputs"
             return
-        length = points.x.shape[1]
-        count, where = self.effort.asked(entry.cost, self.prompts, length, self.law.task.context_len + 1)
+        length, usual = points.x.shape[1], self.law.task.context_len + 1
+        count, where = self.effort.asked(entry.cost, self.prompts, length, usual)
         where = entry.positions if where is None else where
+        longest = max(other.x.shape[1] for other in self.points.values())
+        room = longest if length > usual and entry.kind != "run" else length  # runs say themselves what they can read
         try:
-            self.found[label, entry.label] = answers(model, points, count, where)
+            self.found[label, entry.label] = answers(model, points, count, where, room)
         except IclearnError as error:
             self.refused[f"{entry.label} on {label}"] = str(error)
 
