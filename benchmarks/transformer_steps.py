@@ -215,7 +215,8 @@ def torch_rows(name: str, batch: int | None, steps: int, repeats: int, device: s
     task, spec, tokens = own.task, own.model.replace(precision="full"), own.task.context_len + 1
     assert isinstance(spec, CausalTransformer)
     model = spec.initial(task, Init(0.3), 1, "float32")
-    drawn = task.replace(num_prompts=32).source(3, "float32").sequences()
+    source: Any = task.replace(num_prompts=32).source(3, "float32")
+    drawn = source.sequences()
     ours = np.asarray(eqx.filter_jit(lambda m, x, y: m.predict_sequences(x, y))(model, drawn.x, drawn.y))
     shared = spec.entries == "shared"
     naive = GPT2(task.dim, tokens, spec.layers, spec.width, spec.num_heads, shared=shared).load(model.weights())  # type: ignore[arg-type]
@@ -267,10 +268,10 @@ def main(words: list[str] | None = None) -> None:
         keep()
 
     programs = compiled_programs(cases(args.quick), batch, left, leave_out)
+    result["peaks"] = peaks(args.quick)
+    roof = result["datasheet"] or result["peaks"]
     try:
         gpu = jax.default_backend() == "gpu"
-        result["peaks"] = peaks(args.quick)
-        roof = result["datasheet"] or result["peaks"]
         device = _torch_device(gpu)
         for name in TRAININGS:
             result["torch"] += torch_rows(name, batch, steps if gpu else 1, repeats if gpu else 1, device)

@@ -1,6 +1,8 @@
 """The out-of-distribution matrix: closed forms, pairing, references, medians, and what is asked of whom."""
 
 import json
+import threading
+import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 import iclearn as icl
 from iclearn.core.errors import DamagedError
 from iclearn.evaluation import Matrix, evaluate, law_of, shifts_named
-from iclearn.evaluation.asking import Effort, answers
+from iclearn.evaluation.asking import Effort, Turns, answers
 from iclearn.evaluation.baselines import read_baseline
 from iclearn.evaluation.cell_bands import mean_exists, references_differ
 from iclearn.evaluation.shift_words import read_shifts
@@ -120,6 +122,45 @@ def test_answers_in_groups_are_those_of_the_set(shift):
     part = answers(model, points, 20, (0, 4))
     np.testing.assert_allclose(part[:, [0, 4]], whole[:20, [0, 4]], rtol=1e-10, atol=1e-12)
     assert np.isnan(part[:, 1]).all()
+
+
+@pytest.mark.parametrize(("model", "where"), [("Ridge", None), ("NearestNeighbors", None), ("ArcCosine", (1, 4))])
+def test_what_fills_sequences_up_has_no_part_in_answers(model, where):
+    points = CLEAN.evaluation(None, num_prompts=10)
+    predictor = getattr(icl.predictors, model)(1)
+    found = answers(predictor, points, 10, where, room=points.x.shape[1] + 3)
+    np.testing.assert_allclose(found, answers(predictor, points, 10, where), rtol=1e-12, atol=1e-12)
+    assert found.shape == points.x.shape[:2]
+
+
+def test_programs_that_solve_run_alone_and_others_together():
+    turns, together, log = Turns(), threading.Barrier(2), []
+
+    def plain() -> None:
+        with turns.taken(alone=False):
+            together.wait(30)  # both are there at once
+            log.append("plain")
+
+    def solving() -> None:
+        with turns.taken(alone=True):
+            log.append("alone")
+            assert not entered.wait(0.2)
+            log.append("done")
+
+    def later() -> None:
+        with turns.taken(alone=False):
+            entered.set()
+
+    entered = threading.Event()
+    for works in ((plain, plain), (solving, later)):
+        threads = [threading.Thread(target=work) for work in works]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.05)
+        for thread in threads:
+            thread.join(30)
+    assert log == ["plain", "plain", "alone", "done"]
+    assert entered.is_set()
 
 
 def test_a_matrix_is_stored_whole(clean, tmp_path):

@@ -159,10 +159,10 @@ class ManyRuns(Runs):
         self._ended: State | None = None
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
-        program = tuned(advanced_together) if self.tuned else advance_many
-        self.states, chunk = program(self.inputs, as_array(start), as_array(stop), as_array(every))
-        self._ended = None
-        moved = (self.states.model, self.states.optimizer)
+        program: Any = tuned(advanced_together) if self.tuned else advance_many
+        states, chunk = program(self.inputs, as_array(start), as_array(stop), as_array(every))
+        self.states, self._ended = states, None
+        moved = (states.model, states.optimizer)
         self.inputs = eqx.tree_at(lambda s: (s.model, s.optimizer), self.inputs, moved, is_leaf=lambda x: x is None)
         return jax.tree.map(np.asarray, _filled(chunk, 1, -(-(stop - start) // every)))
 

@@ -37,4 +37,5 @@ def tuned(function: Callable[..., Any]) -> Callable[..., Any]:
     Returns:
         The compiled function.
     """
-    return eqx.filter_jit(function, compiler_options=tuning_options())
+    jit: Any = eqx.filter_jit  # its types know nothing of what it passes on
+    return jit(function, compiler_options=tuning_options())

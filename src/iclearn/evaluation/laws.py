@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from ..core.errors import IclearnError, MissingClosedForm
 from ..core.recipe import Recipe

@@ -233,12 +233,12 @@ class _Answers:
     def _draw(self, labels: Sequence[str]) -> dict[str, Points]:
         """The prompts of several shifts, by one program: what they have in common is drawn and compiled once."""
 
-        @eqx.filter_jit
         def draw(seed: Array) -> list[Points]:
             drawn = [self.law.points(self.asked.shifts[label], self.prompts, seed) for label in labels]
             return [replace(one, parameters={}) for one in drawn]  # of networks and trees they are large, and not asked
 
-        program = draw.lower(as_array(self.seed)).compile()
+        jitted: Any = eqx.filter_jit(draw)
+        program = jitted.lower(as_array(self.seed)).compile()
         with TURNS.taken(alone=True):
             return dict(zip(labels, jax.block_until_ready(program(as_array(self.seed))), strict=True))
 
