@@ -195,21 +195,20 @@ def test_transformer_steps_measure_every_case(tmp_path):
     main(["--quick", "--seconds", "500", "--out", str(tmp_path / "steps.json")])
     found = json.loads((tmp_path / "steps.json").read_text())
     assert not found["left_out"]
-    assert len(found["rows"]) == len(found["torch"]) == 3
+    assert (len(found["rows"]), len(found["torch"])) == (4, 9), "three trainings, in three precisions by PyTorch"
     assert all(row["share_of_roofline"] > 0 and row["last_loss"] > 0 for row in found["rows"])
 
 
 def test_the_work_of_a_transformer_step_is_counted_from_its_sizes():
     """6 operations a weight and token, for the products alone; half the last block answers for half the tokens."""
-    from benchmarks.transformer_steps import work
-    from iclearn import CausalTransformer
+    from benchmarks.transformer_steps import Case, work
 
-    spec = CausalTransformer(layers=12, width=64)
-    one, two = (work(spec, dim=8, tokens=16, batch=batch) for batch in (256, 512))
+    case = Case(1, "tf32")
+    one, two = (work(case.recipe(0, batch).replace(model__layers=12)) for batch in (256, 512))
     assert two.operations == pytest.approx(2 * one.operations)
     weights, tokens = 12 * 12 * 64**2, 256 * 32
     assert one.operations == pytest.approx(6 * weights * tokens, rel=0.15)
-    assert work(spec.replace(precision="bfloat16"), dim=8, tokens=16, batch=256).bytes < one.bytes
+    assert work(case._replace(precision="bfloat16").recipe(0, None).replace(model__layers=12)).bytes < one.bytes
 
 
 def test_the_solve_of_the_trained_matrix_is_timed_and_compared(tmp_path):
