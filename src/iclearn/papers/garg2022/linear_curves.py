@@ -42,10 +42,10 @@ def standard(data: Data):
 
 
 def network_curve(ax: Axes, positions: np.ndarray, rows: np.ndarray, label: str, color: str = "C1") -> None:
-    """The mean over networks, and from the least to the largest as a band."""
-    ax.plot(positions, rows.mean(0), "o-", color=color, ms=4, lw=1.6, label=label)
+    """Every network as a thin line, and the median over them."""
     if len(rows) > 1:
-        ax.fill_between(positions, rows.min(0), rows.max(0), color=color, alpha=0.25, lw=0)
+        ax.plot(positions, rows.T, color=color, alpha=0.5, lw=0.8)
+    ax.plot(positions, np.median(rows, 0), "o-", color=color, ms=4, lw=1.6, label=label)
 
 
 def plain_ticks(axis: Axis, *, fine: bool = False) -> None:
