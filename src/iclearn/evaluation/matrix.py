@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from ..core.model import AbstractModel
 from ..core.processes import usable_cores
 from ..core.provenance import numerics
 from ..core.status import Status
+from ..core.threads import side_by_side
 from ..core.trace import Trace
 from ..tasks.function_class import FunctionClass
 from ..tasks.function_points import Points
@@ -227,8 +229,7 @@ class _Answers:
                     if progress is not None:
                         progress(done[0], total)
 
-            order = {"slow": 0, "costly": 1, "quick": 2}
-            list(pool.map(one, sorted(self.entries, key=lambda e: (e.kind != "run", order[e.cost]))))
+            list(pool.map(one, _turn_by_turn(self.entries)))
 
     def _draw(self, labels: Sequence[str]) -> dict[str, Points]:
         """The prompts of several shifts, by one program: what they have in common is drawn and compiled once."""
@@ -269,7 +270,9 @@ class _Answers:
         labels = [entry.label for entry in self.entries]
         references = [entry.label for entry in self.entries if entry.kind == "reference"]
         tables = empty_tables(len(shifts), len(labels), len(references), most)
-        for row, label in enumerate(shifts):
+
+        def fill(row: int) -> None:
+            label = shifts[row]
             shift, source = self.asked.shifts[label], self.same[label]
             points = self.points[source]
             length = points.x.shape[1]
@@ -281,6 +284,8 @@ class _Answers:
                 tables, row, labels, references, here, targets, scale, exists, asked_positions(shift, self.law.task),
                 resampler, (KNOWS, TRAINED),
             )  # fmt: skip
+
+        side_by_side(fill, range(len(shifts)))
         values = list(self.asked.shifts.values())
         words = lambda texts: np.array(texts, object)  # noqa: E731  # Zarr has no words of fixed length
         coords = {
@@ -292,6 +297,16 @@ class _Answers:
             "references_differ": ("shift", [references_differ(self.law.task, s) for s in values]),
         }  # fmt: skip
         return xr.Dataset(tables, coords)
+
+
+def _turn_by_turn(entries: Sequence[Entry]) -> list[Entry]:
+    """What takes long and what does not in turn: many quick ones solve systems, and while they do others compile."""
+    order = {"slow": 0, "costly": 1, "quick": 2}
+    long = sorted(
+        (e for e in entries if e.kind == "run" or e.cost != "quick"), key=lambda e: (e.kind != "run", order[e.cost])
+    )
+    quick = [e for e in entries if e not in long]
+    return [e for pair in itertools.zip_longest(long, quick) for e in pair if e is not None]
 
 
 def asked_positions(shift: Shift | None, task: FunctionClass) -> slice:

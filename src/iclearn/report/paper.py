@@ -14,7 +14,7 @@ from ..core.atomic import write_text
 from ..papers.base import Figure, Paper, plain
 from ..papers.collect import FigureResult, read_json, write_json
 from .card import card, card_markdown
-from .style import FORMATS, figure_style, save_figure
+from .style import FORMATS, figure_style, save_formats
 
 _MARKS = {
     "reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "unfinished": "…", "outdated": "~", "failed": "!",
@@ -50,8 +50,7 @@ class Drawing:
         plt.switch_backend("agg")  # the others want the main thread
         with figure_style():
             drawn = result.figure.draw(result.data)
-            for ending in self.formats:
-                save_figure(drawn, self.out / "figures" / f"{result.figure.id}.{ending}")
+            save_formats(drawn, self.out / "figures", result.figure.id, self.formats)
             plt.close(drawn)
 
     def __enter__(self) -> Drawing:
