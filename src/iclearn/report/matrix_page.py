@@ -13,7 +13,7 @@ from ..core.atomic import write_text
 from ..evaluation.stored_matrix import Matrix
 from .matrix_figure import heat_map, shift_curves, short_number, sweep_curves, words_of
 from .paper import page_head
-from .style import figure_style, save_formats
+from .style import FORMATS, figure_style, save_formats
 
 TITLES = {
     "matrix": "All predictors under all shifts",
@@ -42,7 +42,7 @@ def write_evaluation(matrix: Matrix, out: Path) -> Path:
             figure = draw(matrix)
             if figure is None:
                 continue
-            save_formats(figure, out / "figures", name)
+            save_formats(figure, out / "figures", name, FORMATS)
             plt.close(figure)
             drawn.append(name)
     return write_text(out / "index.html", evaluation_html(matrix, out, drawn))
