@@ -91,9 +91,8 @@ def train(
         low = torch.autocast(device.type, dtype=torch.bfloat16)
     for _ in range(steps):
         x = torch.randn((batch, tokens, dim), device=device)
-        w = torch.randn((batch, dim), device=device)
-        if pool:
-            w = tasks[torch.randint(pool, (batch,), device=device)]
+        chosen = torch.randint(pool, (batch,), device=device) if pool else None
+        w = torch.randn((batch, dim), device=device) if chosen is None else tasks[chosen]
         y = torch.einsum("bti,bi->bt", x, w)[..., None] + 0.5 * torch.randn((batch, tokens, 1), device=device)
         with low:
             loss = ((model(x, y) - y) ** 2).mean()

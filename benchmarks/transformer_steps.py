@@ -59,7 +59,7 @@ def raventos(index: int) -> Recipe:
 
 TRAININGS: dict[str, Training] = {
     "raventos2023": Training(raventos, 64),
-    "garg2022 SMALL": Training(lambda i: garg2022.recipe_of(garg2022.SMALL, i // 2, 0.25 * (i % 2)), None),
+    "garg2022 SMALL": Training(lambda i: garg2022.recipe_of(garg2022.SMALL, i // 2, garg2022.NOISE * (i % 2)), None),
     "garg2022 MEDIUM": Training(lambda i: garg2022.recipe_of(garg2022.MEDIUM, i), None),
 }
 

@@ -20,6 +20,7 @@ from .counters import counting
 
 CACHE_SWITCH = "ICLEARN_COMPILE_CACHE"
 _TUNING = "xla_gpu_autotune_level"
+_OWN_CHOICE = "ICLEARN_SET_XLA_FLAGS"  # that it was not the user's, for processes started from this one too
 
 
 def compile_cache_dir() -> Path | None:
@@ -102,16 +103,13 @@ def _use_compile_cache(folder: Path | None) -> None:
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
-_switched_off: list[str] = []  # of XLA's own choices, here and not by the user
-
-
 def tuning_options() -> dict[str, Any]:
     """What XLA is told about a program of large products: to try kernels out for them.
 
     Returns:
         Compiler options; none where there is no GPU, or where the user chose for all programs with ``XLA_FLAGS``.
     """
-    return {_TUNING: 4} if _switched_off and jax.default_backend() == "gpu" else {}
+    return {_TUNING: 4} if _OWN_CHOICE in os.environ and jax.default_backend() == "gpu" else {}
 
 
 def _set_up() -> None:
@@ -121,7 +119,7 @@ def _set_up() -> None:
         jax.config.update("jax_default_matmul_precision", "highest")
     if _TUNING not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --{_TUNING}=0".strip()
-        _switched_off.append(_TUNING)
+        os.environ[_OWN_CHOICE] = "1"
     if not getattr(jax.config, "jax_compilation_cache_dir", None):
         _use_compile_cache(compile_cache_dir())
 

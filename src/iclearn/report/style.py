@@ -64,7 +64,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return path
 
 
-def save_formats(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> None:
+def save_formats(figure: Figure, folder: Path, name: str, formats: Sequence[str]) -> None:
     """Write a figure in several formats. Its layout is found with the first and kept, which halves the time.
 
     Args:

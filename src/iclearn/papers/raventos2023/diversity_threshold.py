@@ -15,7 +15,19 @@ from ..judging import Outcome, judge_above, judge_each, worst
 from ..lab import Lab
 from ..perturbing import a_nan, changed, counter, plus, times
 from .examples import example
-from .judges import BOUND, SOME, at_role, ends, known, of_role, pools_above, spread_of, unfinished
+from .judges import (
+    BOUND,
+    MEMORIZED,
+    SOME,
+    at_role,
+    ends,
+    known,
+    left_to_memorize,
+    of_role,
+    pools_above,
+    spread_of,
+    unfinished,
+)
 from .pool_trainings import trained
 from .setup import NOISE, Options
 
@@ -105,9 +117,9 @@ def draw(data: Data):
 def memorizes(data: Data) -> Outcome:
     if early := unfinished(data):
         return early
-    share = ends(data["long"], "pool", "dmmse") / known(data["long"], "pool", "dmmse-ridge")
+    share = left_to_memorize(data["long"])
     rows = {f"k = {size}": share.sel(pool=size).values for size in of_role(data, "memorized", "long")}
-    return pools_above({name: 0.1 - values for name, values in rows.items()}, 0.0, rows)
+    return pools_above({name: MEMORIZED - values for name, values in rows.items()}, 0.0, rows)
 
 
 def moves(data: Data, role: str, sign: float) -> Outcome:

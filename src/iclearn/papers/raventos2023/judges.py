@@ -13,6 +13,7 @@ from ..judging import Outcome, Word, judge_above, worst
 from ..perturbing import changed
 
 BOUND = "one-sided 95 % bound of the mean over seeds (Student), every pool by itself"
+MEMORIZED = 0.1  # of Δ(ridge, dMMSE): what Δ(transformer, dMMSE) is at most on a pool that is memorized
 SOME = [0, 1]  # seeds that counter-examples change
 
 
@@ -33,6 +34,11 @@ def ends(table: xr.Dataset, test: str, reference: str) -> xr.DataArray:
 def known(table: xr.Dataset, test: str, pair: str) -> xr.DataArray:
     """(seed, pool) Δ between two references."""
     return table["between"].sel(test=test, pair=pair).transpose("seed", "pool")
+
+
+def left_to_memorize(table: xr.Dataset) -> xr.DataArray:
+    """(seed, pool) Δ(transformer, dMMSE) at the end of training over Δ(ridge, dMMSE), on the pool."""
+    return ends(table, "pool", "dmmse") / known(table, "pool", "dmmse-ridge")
 
 
 def of_role(data: Data, role: str, table: str) -> list[int]:
