@@ -121,6 +121,20 @@ class FeatureBatch(eqx.Module):
     weight: Float[Array, " prompts"]
 
 
+class HostBlock(NamedTuple):
+    """Prompts of a set as arrays of numpy, with all of their tokens: what is summed over prompts without a program.
+
+    Args:
+        x: (prompt, token, dim) the inputs, the last one that of the query.
+        y: (prompt, token, output) the labels as shown.
+        truth: (prompt, token, output) the true labels.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    truth: np.ndarray
+
+
 def full_prompt(
     x: Float[Array, "*batch context dim"], y: Float[Array, "*batch context output"], query: Float[Array, "*batch dim"]
 ) -> Prompt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from .dataset import Dataset
 from .errors import IclearnError, MissingClosedForm
 from .label_law import LabelLaw
-from .prompt import Batch, FeatureBatch, Prompt, SequenceBatch, WhiteDocuments, WhitePrompts
+from .prompt import Batch, FeatureBatch, HostBlock, Prompt, SequenceBatch, WhiteDocuments, WhitePrompts
 from .rng import stream
 from .spec import Spec
 
@@ -70,6 +71,14 @@ class AbstractSource(eqx.Module):
             The sequences; their weights add up to one.
         """
         raise IclearnError("prompts of this task have no prefixes")
+
+    def host_blocks(self) -> Iterator[HostBlock] | None:
+        """The prompts as arrays of numpy, part by part, all of the same weight; None where only programs draw them.
+
+        The numbers are those of `block` to rounding. For sums over a set that is read once, for which compiling a
+        program takes longer than the sum.
+        """
+        return None
 
     @eqx.filter_jit  # one program instead of one for every operation
     def everything(self, contexts: int | range = 0) -> Batch | FeatureBatch:

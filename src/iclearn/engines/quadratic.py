@@ -13,9 +13,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.forms import AbstractForm, Moments
+from ..core.forms import AbstractForm, Moments, as_array
 from ..core.kept_programs import compile_ahead, kept
 from ..core.prompt import Batch, FeatureBatch
 from ..core.sharding import sum_blocks
@@ -76,6 +77,25 @@ def batch_moments(features: AbstractFeatureMap, batch: Batch | FeatureBatch) -> 
 
 
 @kept
+def _streamed(source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range) -> Moments:
+    """`stream_moments` as a program."""
+    zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
+
+    def part(index: Array) -> Moments:
+        if contexts == 0:
+            return batch_moments(features, source.block(index))
+
+        def add_prefix(context: Array, sums: Moments) -> Moments:
+            one = batch_moments(features, source.prefix_block(index, context))
+            return jax.tree.map(jnp.add, sums, one)
+
+        lengths = range(1, contexts + 1) if isinstance(contexts, int) else contexts
+        total = jax.lax.fori_loop(lengths.start, lengths.stop, add_prefix, zero)
+        return jax.tree.map(lambda a: a / len(lengths), total)
+
+    return sum_blocks(part, source.num_blocks, zero)
+
+
 def stream_moments(
     source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
 ) -> Moments:
@@ -97,21 +117,43 @@ def stream_moments(
     >>> stream_moments(source, Cubic(2, 1, "context"), 1, 0).second.shape
     (4, 4)
     """
-    zero = Moments(jnp.zeros((features.size, features.size)), jnp.zeros((features.size, out_dim)), jnp.zeros(()))
+    host = host_moments(source, features, out_dim, contexts)
+    return _streamed(source, features, out_dim, contexts) if host is None else host
 
-    def part(index: Array) -> Moments:
-        if contexts == 0:
-            return batch_moments(features, source.block(index))
 
-        def add_prefix(context: Array, sums: Moments) -> Moments:
-            one = batch_moments(features, source.prefix_block(index, context))
-            return jax.tree.map(jnp.add, sums, one)
+def host_moments(
+    source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
+) -> Moments | None:
+    """`stream_moments` by numpy, for which nothing is compiled.
 
-        lengths = range(1, contexts + 1) if isinstance(contexts, int) else contexts
-        total = jax.lax.fori_loop(lengths.start, lengths.stop, add_prefix, zero)
-        return jax.tree.map(lambda a: a / len(lengths), total)
+    Args:
+        source: the prompts.
+        features: the feature map.
+        out_dim: number of outputs.
+        contexts: as `stream_moments` has them.
 
-    return sum_blocks(part, source.num_blocks, zero)
+    Returns:
+        The moments of arrays of JAX, equal to those of the program to rounding; None where source or features have no
+        form for numpy (`AbstractSource.host_blocks`, `AbstractFeatureMap.on_host`).
+    """
+    blocks = source.host_blocks()
+    if blocks is None:
+        return None
+    second, cross, energy = np.zeros((features.size, features.size)), np.zeros((features.size, out_dim)), 0.0
+    prompts = 0
+    for block in blocks:
+        tokens = block.x.shape[1]
+        lengths = range(1, contexts + 1) if isinstance(contexts, int) and contexts else contexts or [tokens - 1]
+        prompts += len(block.x) * len(lengths)
+        for length in lengths:
+            found = features.on_host(block.x[:, :length], block.y[:, :length], block.x[:, length])
+            if found is None:
+                return None
+            phi, target = found.astype(np.float64, copy=False), block.truth[:, length].astype(np.float64)
+            second += phi @ phi.T
+            cross += phi @ target
+            energy += float(np.sum(target**2)) / out_dim
+    return Moments(as_array(second / prompts), as_array(cross / prompts), as_array(energy / prompts))
 
 
 def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int | Array, dtype: str) -> QuadraticEngine:
@@ -129,8 +171,9 @@ def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int |
 
     def collect(which: str) -> Moments:
         contexts = task.context_lengths() if task.prefixes and which == "train" else 0
-        if (like := task.like_source(seed, dtype, which)) is not None:
-            compile_ahead(stream_moments, like, features, task.out_dim, contexts)
+        like = task.like_source(seed, dtype, which)
+        if like is not None and like.host_blocks() is None:
+            compile_ahead(_streamed, like, features, task.out_dim, contexts)
         moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
         return jax.tree.map(lambda a: a.astype(dtype), moments)
 

@@ -80,6 +80,19 @@ class AbstractFeatureMap(ABC):
             (feature) the features.
         """
 
+    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray | None:
+        """The features of many prompts by numpy; None where there is no such code.
+
+        Args:
+            x: (prompt, context, dim) the inputs of the context.
+            y: (prompt, context, output) their labels.
+            query: (prompt, dim) the inputs whose labels are asked for.
+
+        Returns:
+            (feature, prompt) the features.
+        """
+        return None
+
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
         """The loss over infinitely many prompts of a task, as a form of the coefficients of these features.
 
@@ -146,6 +159,16 @@ class GramQuery(AbstractFeatureMap):
         gram = tokens.T @ tokens * attention_scale(self.normalize, prompt.num_context())
         return jnp.outer(gram[self.pairs], prompt.query).ravel()
 
+    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray:
+        tokens = np.zeros((x.shape[0], x.shape[1] + 1, self.dim + self.out_dim), x.dtype)
+        tokens[:, :-1, : self.dim], tokens[:, :-1, self.dim :], tokens[:, -1, : self.dim] = x, y, query
+        gram = np.swapaxes(tokens, 1, 2) @ tokens
+        rows, cols = self.pairs
+        entries = np.ascontiguousarray(gram[:, rows, cols].T) * x.dtype.type(
+            attention_scale(self.normalize, x.shape[1])
+        )
+        return (entries[:, None] * np.ascontiguousarray(query.T)).reshape(self.size, -1)
+
     def fold(self, tensor: Float[Array, "entry entry dim output"]) -> Float[Array, "feature output"]:
         """Coefficients of φ for a tensor T that acts on G_ab x_j.
 
@@ -173,6 +196,11 @@ class Cubic(AbstractFeatureMap):
         labels = prompt.y * prompt.mask[:, None]
         beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(self.normalize, prompt.num_context())
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()
+
+    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray:
+        beta = np.swapaxes(y, 1, 2) @ x * x.dtype.type(attention_scale(self.normalize, x.shape[1]))
+        last, columns = np.ascontiguousarray(np.moveaxis(beta, 0, -1)), np.ascontiguousarray(query.T)
+        return (last[:, None] * columns[None, :, None]).reshape(self.size, -1)
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
         laws = task.label_laws(seed, which)

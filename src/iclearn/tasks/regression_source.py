@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, Key
 
 from ..core.forms import as_array, numpy_of
 from ..core.kept_programs import kept
-from ..core.prompt import Batch, full_prompt, prefix_prompt
-from ..core.rng import normal_rows, paired_normals
+from ..core.prompt import Batch, HostBlock, full_prompt, prefix_prompt
+from ..core.rng import counter_streams, drawn_normals, folded_words, normal_rows, paired_normals, split_words
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
+
+
+HOST_NUMBERS = 1 << 18  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
 
 
 class RegressionSource(AbstractBlockSource):
@@ -108,6 +114,60 @@ class RegressionSource(AbstractBlockSource):
         x, shown, truth, weight = self.labeled(index)
         return Batch(prefix_prompt(x, shown, context), truth[:, context], weight)
 
+    def _on_host(self) -> bool:
+        """Whether numpy can draw the prompts: the numbers are known, and nothing else than one processor is there."""
+        known = not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self))
+        plain = type(self) is RegressionSource and not self.paired  # a subclass labels its prompts as it likes
+        return known and plain and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
+
+    def _host_normals(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Number of the first prompt, and normals of inputs, task vectors and noise, some prompts at a time."""
+        words = np.asarray(jax.random.key_data(self.key))
+        tokens, dim = self.x_mean.shape
+        outputs, drawn = self.w_mean.shape[1], not self.noiseless or self.noise_labels
+        at_once = max(1, HOST_NUMBERS // (tokens * dim))
+        for index in range(self.num_blocks):
+            first = index * self.block_size
+            size = min(self.block_size, self.num_prompts - first)
+            own = folded_words(words, np.array([index]))
+            keys = split_words(own)[0]
+            x = drawn_normals(keys[:2], size * tokens * dim).reshape(size, tokens, dim)
+            u = drawn_normals(keys[2:], size * dim * outputs).reshape(size, dim, outputs)
+            noise = (
+                drawn_normals(folded_words(own[:, 0], np.array([1]))[:, 0], size * tokens * outputs) if drawn else None
+            )
+            for start in range(0, size, at_once):
+                part = slice(start, min(start + at_once, size))
+                extra = None if noise is None else noise.reshape(size, tokens, outputs)[part].astype(self.dtype)
+                yield first + start, x[part].astype(self.dtype), u[part].astype(self.dtype), extra
+
+    def host_blocks(self) -> Iterator[HostBlock] | None:
+        return self._host_blocks() if self._on_host() else None
+
+    def _host_blocks(self) -> Iterator[HostBlock]:
+        arrays = (self.inputs, self.x_mean, self.w_mean, self.w_whitener, self.prior_mean, self.prior_factor)
+        inputs, x_mean, w_mean, whitener, mean, factor = (np.asarray(array).astype(self.dtype) for array in arrays)
+        fixed, std = np.asarray(self.fixed_task).astype(self.dtype), np.asarray(self.noise_std).astype(self.dtype)
+        last = int(self.num_random)
+        for first, normals, u, noise in self._host_normals():
+            x = normals @ inputs.T - x_mean
+            w = mean + np.einsum("ij,bjo->bio", factor, np.einsum("oij,bjo->bio", whitener, u - w_mean))
+            w[max(0, last - first) :] = fixed
+            truth = x @ w
+            shown = truth if noise is None else noise if self.noise_labels else truth + std * noise
+            yield HostBlock(x, shown, truth)
+
+    def _host_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`_sums` by numpy."""
+        inputs = np.asarray(self.inputs).astype(self.dtype)
+        sums = [np.zeros(np.shape(array)) for array in (self.x_mean, self.w_mean, self.w_whitener)]
+        for _, normals, u, _ in self._host_normals():
+            columns = np.moveaxis(u, -1, 0).astype(np.float64)  # (output, prompt, dim)
+            sums[0] += (normals @ inputs.T).sum(0, dtype=np.float64)
+            sums[1] += u.sum(0, dtype=np.float64)
+            sums[2] += np.swapaxes(columns, 1, 2) @ columns
+        return sums[0], sums[1], sums[2]
+
     @kept
     def _sums(self) -> tuple[Array, Array, Array]:
         """Sums over all prompts of the inputs, the task vectors and their products, in one pass over all blocks."""
@@ -132,7 +192,7 @@ class RegressionSource(AbstractBlockSource):
         Returns:
             The source of the corrected prompts.
         """
-        sums = self._sums()
+        sums = self._host_sums() if self._on_host() else self._sums()
         xp = numpy_of(*sums)
         x_sum, w_sum, ww_sum = (xp.asarray(part) for part in sums)
         new = self
