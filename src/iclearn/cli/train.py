@@ -32,6 +32,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out ``iclearn train``."""
     args = parse(TrainArgs, argv, "iclearn train", PUBLIC_FLAGS)
     from ..core.jax_settings import configure
+    from ..core.lazy_names import import_beside
     from ..core.status import Status
     from ..engines.cost import refuse_what_cannot_be, time_in_words
     from ..store.linattn import recipe_of_flags
@@ -65,6 +66,8 @@ def run(argv: Sequence[str]) -> int:
                 flush=True,
             )
     found = stored is not None and not args.again
+    if args.show or args.plot is not None:
+        import_beside("matplotlib.pyplot")
     with progress_bar(recipe.steps, quiet=args.quiet) as progress:
         trace = store.run(recipe, dataset=dataset, weights=weights, progress=progress, again=args.again)
     if trace.status is Status.DIVERGED:

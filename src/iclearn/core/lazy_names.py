@@ -1,8 +1,10 @@
-"""Packages whose names are imported when they are first used: a run of one model need not wait for all others."""
+"""Imports at the time that suits: names when they are first used, and what will be needed beside other work."""
 
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,3 +33,13 @@ def lazy_names(
         return getattr(importlib.import_module(modules[name], package), name)
 
     return get, lambda: sorted(modules)
+
+
+def import_beside(module: str) -> None:
+    """Import a module that will be needed in a thread, while XLA compiles or trains and leaves Python free.
+
+    Args:
+        module: its name.
+    """
+    if module not in sys.modules:
+        threading.Thread(target=importlib.import_module, args=(module,), daemon=True).start()

@@ -100,6 +100,22 @@ class Trace:
         """
         return name in self._variables()
 
+    def values(self, name: str) -> np.ndarray:
+        """The numbers of something recorded, without importing xarray for them.
+
+        Args:
+            name: of a variable or coordinate of `data`.
+        """
+        return self._variables()[name].values
+
+    def axes(self, name: str) -> tuple[str, ...]:
+        """The axes of something recorded.
+
+        Args:
+            name: of a variable or coordinate of `data`.
+        """
+        return self._variables()[name].dims
+
     def _variables(self) -> Any:
         """Name → array with its axes, without making `data` where that was not needed yet."""
         held = self.__dict__.get("columns")
@@ -131,12 +147,12 @@ class Trace:
     @property
     def final_loss(self) -> float:
         """The last recorded training loss."""
-        return float(self._variables()["loss"].values[-1])
+        return float(self.values("loss")[-1])
 
     @property
     def num_losses(self) -> int:
         """How many training losses were recorded."""
-        return len(self._variables()["loss"].values)
+        return len(self.values("loss"))
 
     @property
     def sentence(self) -> str:
@@ -308,7 +324,7 @@ class Trace:
         """
         path = Path(path)
         tests = list(self.data["test_set"].values) if self.has("test_loss") else []
-        columns = [self._variables()["loss"].values]
+        columns = [self.values("loss")]
         columns += [self.data["test_loss"].sel(test_set=t).values for t in tests]
         known = path.suffix in (".csv", ".nc", ".txt")
         require(known, f"cannot export to {path.name}: the name must end in .csv, .nc or .txt")
@@ -316,7 +332,7 @@ class Trace:
             if path.suffix == ".nc":
                 self.data.assign_attrs(self._attributes()).to_netcdf(temporary, engine="scipy")
             elif path.suffix == ".csv":
-                table = np.column_stack([self._variables()["step"].values, *columns])
+                table = np.column_stack([self.values("step"), *columns])
                 header, formats = ",".join(["step", "loss", *map(str, tests)]), ["%d"] + ["%.17g"] * len(columns)
                 np.savetxt(temporary, table, delimiter=",", header=header, comments="", fmt=formats)
             else:

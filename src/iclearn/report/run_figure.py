@@ -53,32 +53,31 @@ def run_svg(trace: Trace) -> str:
 
 
 def _draw_loss(loss_axes: Axes, trace: Trace, theory: bool) -> None:
-    data = trace.data
     if (levels := theory_levels(trace)) is not None:
         style: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9, "color": "0.35"}
         for index in levels.visited:
             loss_axes.axhline(float(levels.heights[index]), color="0.55", ls=":", lw=1.2, zorder=0)
             loss_axes.annotate(levels.names[index], (1.01, float(levels.heights[index])), **style)
-    loss_axes.plot(data["step"], data["loss"], color="black", label="training loss")
-    if "test_loss" in data:
-        for name in data["test_set"].values:
-            label, style = _TEST_LABELS.get(str(name), (str(name), "--"))
-            loss_axes.plot(data["step"], data["test_loss"].sel(test_set=name), ls=style, label=label)
+    steps = trace.values("step")
+    loss_axes.plot(steps, trace.values("loss"), color="black", label="training loss")
+    tests = trace.values("test_set") if trace.has("test_loss") else ()
+    for name, losses in zip(tests, trace.values("test_loss").T if len(tests) else (), strict=True):
+        label, style = _TEST_LABELS.get(str(name), (str(name), "--"))
+        loss_axes.plot(steps, losses, ls=style, label=label)
     if theory:
         expected = predict(trace)
         loss_axes.plot(expected["step"], expected["loss"], color="#D55E00", ls="--", label="theory")
-    if theory or "test_loss" in data:
+    if theory or len(tests):
         loss_axes.legend()
-    loss_axes.set(ylabel="loss", xlim=(0, max(1, len(data["step"]) - 1)), ylim=(0, None))
+    loss_axes.set(ylabel="loss", xlim=(0, max(1, len(steps) - 1)), ylim=(0, None))
 
 
 def _draw_values(axes: Axes, trace: Trace) -> None:
-    data = trace.data
     for name, place in (("weight_value", -1), ("weight_second", 0)):
-        if name in data:
-            value = data[name]
-            value = value.isel({axis: place for axis in ("output", "entry", "label") if axis in value.dims})
-            for head in value["head"].values:
-                axes.plot(data["record"], value.sel(head=head), lw=1.4, label=f"head {head}")
+        if trace.has(name):
+            value, dims = trace.values(name), trace.axes(name)
+            value = value[tuple(place if axis in ("output", "entry", "label") else slice(None) for axis in dims)]
+            for head in range(value.shape[1]):
+                axes.plot(trace.values("record"), value[:, head], lw=1.4, label=f"head {head}")
     axes.set_ylabel("value weight")
     axes.legend(ncols=5, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))

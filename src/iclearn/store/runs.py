@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import glob
-import importlib
 import json
-import sys
-import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -20,6 +17,7 @@ from ..core.atomic import being_replaced, clear_leftovers, recover, set_aside
 from ..core.checks import check_type
 from ..core.dataset import Dataset
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
+from ..core.lazy_names import import_beside
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import MARK, READABLE, Trace
@@ -167,8 +165,7 @@ class Store:
         if again:
             keeper.clear()
         clear_leftovers(path)
-        if "zarr" not in sys.modules:  # storing needs it: imported while XLA compiles or trains and leaves Python free
-            threading.Thread(target=importlib.import_module, args=("zarr",), daemon=True).start()
+        import_beside("zarr")  # storing needs it
         trace = simulate(recipe, dataset=dataset, weights=weights, progress=progress, checkpoint=keeper)
         if trace.status is not Status.DIVERGED:
             self.put(recipe, trace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from ...core.errors import IclearnError
 from .flow import check_times
@@ -245,6 +244,8 @@ def merged_drop_time(
     >>> round(merged_drop_time([0.6, 0.4], 31, 0.01), 2)
     11.83
     """
+    from scipy.integrate import solve_ivp  # a fifth of a second of import time that not every run needs
+
     values = spectrum(eigenvalues)
     if is_white(values):
         return white_drop_time(values, context_len, w_init, gain=gain, fraction=fraction)
@@ -283,6 +284,8 @@ def merged_course(
     >>> (scale[1] * diagonal[1]).round(4).tolist()  # the optimum (11)
     [1.5347, 2.2464]
     """
+    from scipy.integrate import solve_ivp
+
     _check_init(w_init)
     values, times = spectrum(eigenvalues), np.asarray(check_times(times))
     field, start, _ = _aligned(values, context_len, gain, w_init)

@@ -12,7 +12,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import expit
 
 from ...core.errors import IclearnError
 from .flow import check_times, integrate
@@ -91,6 +90,8 @@ def _primitive(logit: Values) -> Values:
 
     Partial fractions: 1/x² + [1/(1 − x) + (x − 1)/(x² + x + 1)]/3.
     """
+    from scipy.special import expit  # a fifth of a second of import time that not every run needs
+
     root, x = 3**0.5, expit(logit)
     logs = np.logaddexp(0, logit) / 3 + np.log1p(x + x * x) / 6
     return -1 - np.exp(-logit) + logs - np.arctan((2 * x + 1) / root) / root
@@ -140,6 +141,8 @@ def own_course(units: Values, x_0: Values) -> Values:
 
     Φ is inverted in ℓ = ln(x/(1 − x)): by the table, then one step of Newton's method.
     """
+    from scipy.special import expit
+
     target = _primitive(np.log(x_0) - np.log1p(-np.asarray(x_0))) + units
     heights, logits = _table()
     before = -np.log(np.maximum(-target, 1.0))  # where x is below the table it is −1/Φ

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit
 
 from .population import Size, Spectrum, columns, spectra
 from .saddles import fixed_point_weights
@@ -40,6 +39,8 @@ def progress(
     >>> loss_of_progress(done, [0.6, 0.4], 31).round(4).tolist()  # (19)
     [1.0, 0.4475, 0.0881]
     """
+    from scipy.special import expit
+
     if not isinstance(drops, Drops):
         return progress(times, Drops.together([drops]), eigenvalues, context_len, gain=gain)[0]
     runs = len(drops.head)
