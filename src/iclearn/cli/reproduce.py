@@ -111,12 +111,11 @@ def status_line(*, quiet: bool = False) -> Iterator[Callable[[str, str], None]]:
         with Console(stderr=True).status("…") as spinner:
             yield lambda figure, text: spinner.update(f"{figure}: {text}")
         return
-    last = ""
+    begun = set()
 
     def say(figure: str, text: str) -> None:
-        nonlocal last
-        if figure != last:
+        if figure not in begun:
             print(f"{figure} …", file=sys.stderr, flush=True)
-        last = figure
+        begun.add(figure)
 
     yield say

@@ -15,11 +15,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 CODE = 130  # the exit code of an interrupted command
+LOOK = 0.5  # seconds between two looks at whether a parent process is still there
 
 
 class Interrupted(KeyboardInterrupt):
@@ -58,6 +60,21 @@ def _asked_to_end(*_: Any) -> None:
     if not _State.busy:
         leave("")
     _State.requested = True
+
+
+def end_with(parent: int) -> None:
+    """Ask this process to end, as its parent would, when that process is gone; to be called once.
+
+    Args:
+        parent: the number of the parent process.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK)
+        _asked_to_end()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def leave(message: str) -> None:

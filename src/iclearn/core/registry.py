@@ -49,6 +49,11 @@ class Registry:
         """What was registered in this process under a name, or None."""
         return self._registered.get(name)
 
+    def found_elsewhere(self, name: str) -> Any | None:
+        """What other processes find under a name, which is not what was registered in this one; None for nothing."""
+        target = self._builtin.get(name) or self._installed().get(name)
+        return None if target is None else pkgutil.resolve_name(target)
+
     def _installed(self) -> dict[str, str]:
         return {point.name: point.value for point in entry_points(group=self.group)}
 

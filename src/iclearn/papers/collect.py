@@ -5,32 +5,55 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from ..core import interrupts
 from ..core.atomic import set_aside, write_text
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
 from ..core.threads import one_core_each
+from ..engines.compiled.switch import THREADS, thread_count
 from ..store.locks import held
 from .base import Figure, Paper, PaperOptions, Verdict
 from .lab import Lab
 
+Progress = Callable[[str, str], None]
+
 
 @dataclass(frozen=True)
 class FigureResult:
-    """A figure collected and judged."""
+    """A figure collected and judged.
+
+    Args:
+        figure: the figure.
+        verdicts: of its claims.
+        facts: what its data cost and consist of.
+        gather: reads its data, which may have been collected by another process.
+    """
 
     figure: Figure
-    data: Any
     verdicts: list[Verdict]
     facts: dict[str, Any]
+    gather: Callable[[], Any]
+
+    @functools.cached_property
+    def data(self) -> Any:
+        """What the figure is drawn and judged from."""
+        return self.gather()
+
+
+Each = Callable[[FigureResult], None]
 
 
 def load_paper(name: str) -> Paper:
@@ -80,42 +103,43 @@ def collect(
     seeds: int = 6,
     draw_only: bool = False,
     workers: int | None = None,
-    progress: Callable[[str, str], None] | None = None,
-    each: Callable[[FigureResult], None] | None = None,
+    progress: Progress | None = None,
+    each: Each | None = None,
     options: Any = None,
     refresh: bool = False,
 ) -> list[FigureResult]:
     """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
 
-    `each` is called with every figure as soon as it is judged (to draw it while the next one is trained).
+    Figures are collected side by side, each with its judging and `each` in a process of its own, where there are cores
+    for it and the paper is registered; otherwise one after the other in this process.
 
-    Verdicts of figures not asked for this time are kept from earlier runs.
+    Args:
+        paper: the paper.
+        figures: names of its figures.
+        out: folder of runs, datasets and verdicts.
+        seeds: of a figure with random starts.
+        draw_only: never simulate.
+        workers: runs side by side (None: one a core).
+        progress: called with (figure, what is being done).
+        each: called with every figure as soon as it is judged (to draw it), in the process that judged it: it must be
+            one that can be pickled.
+        options: what this paper alone takes.
+        refresh: compute again what is stored but was made by other code than today's.
+
+    Returns:
+        The figures in the order asked for. Verdicts of others are kept from earlier runs.
     """
     chosen = [paper.figure(name) for name in figures] or list(paper.figures)
     _check_owner(paper, out)
     lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options, refresh=refresh)
     if options is not None:
         write_json(out / "options.json", asdict(options) | {"seeds": seeds})
-
-    def one(figure: Figure, elsewhere: dict[str, Any] | None) -> FigureResult:
-        page = lab.fork(None if progress is None else functools.partial(progress, figure.id))
-        begin = time.perf_counter()
-        data = figure.collect(page)
-        verdicts = figure.judge(paper.id, data)
-        if page.facts.stale:  # what other code made is recognized, and never silently judged
-            verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
-        own = {**asdict(page.facts), "total_seconds": time.perf_counter() - begin}
-        facts = {**(elsewhere or own), "seeds": seeds}
-        return FigureResult(figure, data, verdicts, facts)
-
+    apart = options is None and PAPERS.found_elsewhere(paper.id) is paper
+    processes = min(side_by_side(lab.workers), len(chosen)) if apart else 1
     results = {}
-    processes = 1 if draw_only or options is not None or paper.id not in PAPERS.names() else side_by_side(lab.workers)
-    with one_core_each():  # what is large enough for several cores is divided among threads by the figure
-        for figure, elsewhere in _collected_apart(paper, chosen, lab, min(processes, len(chosen))):
-            results[figure.id] = one(figure, elsewhere)
-            _remember(paper, results[figure.id], out)
-            if each is not None:
-                each(results[figure.id])
+    for result in (_one_by_one if processes == 1 else _side_by_side)(paper, chosen, lab, progress, each, processes):
+        results[result.figure.id] = result
+        _remember(paper, result, out)
     return [results[figure.id] for figure in chosen]
 
 
@@ -130,37 +154,120 @@ def _check_owner(paper: Paper, out: Path) -> None:
 
 
 def side_by_side(workers: int) -> int:
-    """Figures collected at a time, each by a process of its own: where there are cores for it."""
-    return max(1, workers // 2)
+    """Figures collected at a time, each by a process of its own: one for two cores, or for one where there are two.
 
+    Args:
+        workers: runs that may be made at a time.
 
-def _collected_apart(
-    paper: Paper, figures: Sequence[Figure], lab: Lab, processes: int
-) -> Iterator[tuple[Figure, dict[str, Any] | None]]:
-    """The figures, each as soon as its data is in the store, with the facts that the process that made it noted.
-
-    With one process at once and without facts, for the caller to collect.
-
-    Processes and not threads, because most of the work is tracing programs, which Python does one at a time. They share
-    an accelerator, so none takes its memory beforehand.
+    >>> [side_by_side(workers) for workers in (1, 2, 4, 16)]
+    [1, 2, 2, 8]
     """
-    if processes == 1:
-        yield from ((figure, None) for figure in figures)
-        return
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts, here and in the others
-    settings = {"seeds": lab.num_seeds, "workers": max(2, lab.workers // processes), "refresh": lab.refresh}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_collect_one, paper.id, figure.id, lab.root, settings): figure for figure in figures}
+    return max(min(workers, 2), workers // 2)
+
+
+def _judged(paper: Paper, figure: Figure, lab: Lab) -> FigureResult:
+    """One figure, collected and judged here."""
+    begin = time.perf_counter()
+    data = figure.collect(lab)
+    verdicts = figure.judge(paper.id, data)
+    if lab.facts.stale:  # what other code made is recognized, and never silently judged
+        verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
+    facts = {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin, "seeds": lab.num_seeds}
+    return FigureResult(figure, verdicts, facts, lambda: data)
+
+
+def _one_by_one(
+    paper: Paper, figures: Sequence[Figure], lab: Lab, progress: Progress | None, each: Each | None, _: int
+) -> Iterator[FigureResult]:
+    with one_core_each():  # what is large enough for several cores is divided among threads by the figure
+        for figure in figures:
+            result = _judged(paper, figure, lab.fork(progress and functools.partial(progress, figure.id)))
+            yield result
+            if each is not None:
+                each(result)
+
+
+def _side_by_side(
+    paper: Paper, figures: Sequence[Figure], lab: Lab, progress: Progress | None, each: Each | None, processes: int
+) -> Iterator[FigureResult]:
+    """The figures, each as soon as a process has collected and judged it.
+
+    Processes and not threads, because most of the work is tracing programs, judging and drawing, which Python does one
+    at a time. They share an accelerator, so none takes its memory beforehand.
+    """
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts
+    context = get_context("spawn")
+    settings = {
+        "seeds": lab.num_seeds, "offline": lab.offline, "workers": max(1, lab.workers // processes),
+        "refresh": lab.refresh,
+    }  # fmt: skip
+    said = context.SimpleQueue()
+    listening = threading.Thread(target=_pass_on, args=(said, progress), daemon=True)
+    listening.start()
+    begin = (os.getpid(), said, str(max(1, thread_count() // processes)))
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_process, initargs=begin)
+    try:
+        with _no_main_module():  # the processes start with the first figure
+            waiting = {
+                pool.submit(_figure_apart, paper.id, figure.id, lab.root, settings, each): figure for figure in figures
+            }
         for done in as_completed(waiting):
-            yield waiting[done], done.result()
+            figure = waiting[done]
+            yield FigureResult(figure, *done.result(), functools.partial(_read_again, figure, lab))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        said.put(None)
+        listening.join()
 
 
-def _collect_one(paper: str, figure: str, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Fill the store with what one figure needs and return the facts; the caller reads the data, and judges."""
-    lab, begin = Lab(out, **settings), time.perf_counter()
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Processes started in the block do not run the script that this one was started with, which need not expect it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _read_again(figure: Figure, lab: Lab) -> Any:
+    return figure.collect(lab.fork(None))
+
+
+def _pass_on(said: Any, progress: Progress | None) -> None:
+    """Call `progress` with what processes say, until None comes."""
+    while (words := said.get()) is not None:
+        if progress is not None:
+            progress(*words)
+
+
+_said: Any = None  # in a process that collects figures: where to say what is being done
+
+
+def _begin_process(parent: int, said: Any, threads: str) -> None:
+    """Set up a process that collects figures: Ctrl-C, cores, and an end when its parent has ended."""
+    global _said
+    _said = said
+    os.environ.setdefault(THREADS, threads)  # cores are shared out
+    interrupts.install("")
+    interrupts.end_with(parent)
+
+
+def _figure_apart(
+    paper: str, name: str, out: Path, settings: dict[str, Any], each: Each | None
+) -> tuple[list[Verdict], dict[str, Any]]:
+    """Collect, judge and draw one figure in a process of its own; verdicts and facts are sent back."""
+    known = load_paper(paper)
+
+    def say(text: str) -> None:
+        _said.put((name, text))
+
     with one_core_each():
-        load_paper(paper).figure(figure).collect(lab)
-    return {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin}
+        result = _judged(known, known.figure(name), Lab(out, progress=say, **settings))
+        if each is not None:
+            each(result)
+    return result.verdicts, result.facts
 
 
 def _remember(paper: Paper, result: FigureResult, out: Path) -> None:

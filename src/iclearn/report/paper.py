@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import html
 import struct
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class Drawing:
     """Draws figures one after the other, in every format, under ``out/figures``, in a thread of its own.
 
     Used as a context and called with each result. Leaving the context waits for the last figure and raises the first
-    error of a drawing.
+    error of a drawing. Sent to another process it is `draw_result`, which draws at once.
 
     Args:
         out: the folder of the reproduction.
@@ -42,16 +43,10 @@ class Drawing:
         self._drawn: list[Future[None]] = []
 
     def __call__(self, result: FigureResult) -> None:
-        self._drawn.append(self._thread.submit(self._draw, result))
+        self._drawn.append(self._thread.submit(draw_result, self.out, self.formats, result))
 
-    def _draw(self, result: FigureResult) -> None:
-        import matplotlib.pyplot as plt
-
-        plt.switch_backend("agg")  # the others want the main thread
-        with figure_style():
-            drawn = result.figure.draw(result.data)
-            save_formats(drawn, self.out / "figures", result.figure.id, self.formats)
-            plt.close(drawn)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (draw_result, self.out, self.formats)
 
     def __enter__(self) -> Drawing:
         return self
@@ -61,6 +56,23 @@ class Drawing:
         if kind is None:
             for figure in self._drawn:
                 figure.result()
+
+
+def draw_result(out: Path, formats: Sequence[str], result: FigureResult) -> None:
+    """Draw one figure.
+
+    Args:
+        out: the folder of the reproduction.
+        formats: endings of the files under ``out/figures``.
+        result: the figure.
+    """
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("agg")  # the others want the main thread
+    with figure_style():
+        drawn = result.figure.draw(result.data)
+        save_formats(drawn, out / "figures", result.figure.id, formats)
+        plt.close(drawn)
 
 
 def write_report(paper: Paper, out: Path) -> Path:

@@ -20,7 +20,6 @@ from ..core.rng import counter_streams, drawn_normals, folded_words, normal_rows
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
 
-
 HOST_NUMBERS = 1 << 18  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
 
 
