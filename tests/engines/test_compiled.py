@@ -21,8 +21,7 @@ from iclearn.engines.batch.inputs import recipe_of_run, traced_runs
 from iclearn.engines.batch.train_batch import How, choose_path, train_batch
 from iclearn.engines.batch.unrolled import lengths_of
 from iclearn.engines.build import prepare
-from iclearn.engines.compiled.choose import run_sizes
-from iclearn.engines.compiled.switch import SWITCH, THREADS, numba_version, thread_count
+from iclearn.engines.compiled.switch import SWITCH, THREADS, numba_version, path_name, thread_count
 from iclearn.engines.reductions import sample_steps
 from iclearn.engines.simulate import simulate, simulate_many
 from iclearn.models.attention import Attention
@@ -113,7 +112,7 @@ def chosen(names, slow: set[str]) -> list:
 def test_one_run_is_the_plain_loop(by, name):
     compiled, plain = by(CASES[name], True), by(CASES[name], False)
     assert_same(compiled, plain)
-    assert compiled.provenance["path"] == f"compiled (numba {numba_version()})"
+    assert compiled.provenance["path"] == path_name()
     assert plain.provenance["path"] == "xla"
     assert compiled.loss[-1] < 0.9 * compiled.loss[0], "it has learned something"
 
@@ -293,11 +292,9 @@ def test_what_has_no_compiled_form(monkeypatch):
 
 
 @needs_numba
-def test_a_single_run_is_compiled_where_it_is_long(monkeypatch):
+def test_a_single_run_is_compiled_however_short(monkeypatch):
     monkeypatch.setenv(SWITCH, "auto")
-    short, long = recipe(steps=1000), recipe(steps=200_000)
-    assert run_sizes(short, prepare(short)) is None
-    assert run_sizes(long, prepare(long)) is not None
+    assert simulate(recipe(steps=3)).provenance["path"] == path_name()
 
 
 def test_switches(monkeypatch):

@@ -258,7 +258,7 @@ class SampledRuns(KeptRun):
 
     def __init__(self, run: RunInputs, setup: Setup, sizes: PromptSizes, batch: int) -> None:
         super().__init__(1)
-        self.path = path_name()
+        self.path = path_name("numba")
         self.sizes, self.run = sizes, SampledRun(run, setup, sizes, batch)
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
@@ -283,7 +283,7 @@ class FreshDocuments(KeptRun):
 
     def __init__(self, inputs: Sequence[RunInputs], sizes: DocumentSizes) -> None:
         super().__init__(len(inputs))
-        self.path, self.runs = path_name(), ThreadedDocuments(inputs, sizes)
+        self.path, self.runs = path_name("numba"), ThreadedDocuments(inputs, sizes)
 
     def advance(self, start: int, stop: int, every: int) -> Chunk:
         return self.runs.advance(start, stop, every)

@@ -12,7 +12,7 @@ from ..batch.inputs import RunInputs
 from ..batch.rows import unroll
 from ..contractions import Sizes
 from .loops import loop_numbers
-from .modules import load_module
+from .machine_code import load_entry
 from .programs import block_source, is_straight, run_source
 from .switch import thread_count
 from .update_rules import MEMORY
@@ -51,7 +51,7 @@ def train_compiled(
     curves = np.empty((count, len(lengths)), dtype)
     if is_straight(sizes):
         step = lanes or LANES[dtype]
-        train = load_module(block_source(sizes, dtype, rule, step)).train
+        train = load_entry(block_source(sizes, dtype, rule, step), apart=True)
 
         def work(start: int) -> None:
             columns = np.minimum(np.arange(start, start + step), count - 1)  # the last block is filled up
@@ -62,7 +62,7 @@ def train_compiled(
             curves[start : start + step] = losses.reshape(len(lengths), step).T[: count - start]
     else:
         step = 1
-        sample = load_module(run_source(sizes, dtype, rule, "sample")).sample
+        sample = load_entry(run_source(sizes, dtype, rule, "sample"))
 
         def work(start: int) -> None:
             form = loop_numbers(np.ascontiguousarray(numbers[:, start]), sizes)

@@ -17,11 +17,6 @@ MOST_NUMBERS = 4_000_000  # of a form; beyond, a step is a product with a matrix
 MOST_PRODUCTS = 2_000_000  # of a step; beyond, nothing was measured
 MOST_HEAD_PRODUCTS = 100_000  # of those, outside the form; beyond, matrix products of a library overtake loops
 
-# The loop in JAX takes this long for a step, and for each multiplication in it (docs/compiled.md); a single run that it
-# makes in less than WORTH seconds is not worth the time to import Numba and load or compile the code. (With 0.15
-# zhang2025 takes longer: one more program to compile, three to five seconds, for every six runs.)
-STEP_SECONDS, PRODUCT_SECONDS, WORTH = 4.5e-6, 3e-10, 0.5
-
 
 def compiled_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
     """The sizes of the compiled form of a run, whether or not compiled code may be used.
@@ -74,14 +69,11 @@ def run_sizes(recipe: Recipe, setup: Setup) -> Sizes | None:
         setup: where it starts.
 
     Returns:
-        The sizes, or None where the loop in JAX trains it: without a compiled form, or too short to be worth it.
+        The sizes, or None where the loop in JAX trains it.
     """
     if not available():
         return None
     sizes = compiled_sizes(recipe, setup)
     if sizes is None and choice() == "require":
         raise IclearnError(f"{SWITCH} is require, but this run has no compiled form: {NO_FORM}")
-    if sizes is None or choice() == "require":
-        return sizes
-    plain = recipe.steps * (STEP_SECONDS + PRODUCT_SECONDS * sizes.products)
-    return sizes if plain >= WORTH or recipe.optimizer.rule == "flow" else None  # whose program takes JAX four seconds
+    return sizes

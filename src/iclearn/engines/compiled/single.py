@@ -18,7 +18,7 @@ from ..contractions import Sizes, weight_axes
 from ..loop import Chunk, State, flow_tolerance
 from ..optimizers import Hyper
 from .loops import loop_numbers
-from .modules import load_module
+from .machine_code import load_entry
 from .programs import flow_source, is_straight, run_source, shared_sizes
 from .update_rules import MEMORY
 
@@ -43,9 +43,9 @@ class CompiledRun:
         self._hyper = np.stack([np.asarray(a) for a in (run.hyper.lr, run.hyper.momentum, run.hyper.weight_decay)])
         self._places = np.asarray(_places(run.model, run.engine))
         if self.rule == "flow":
-            self._flow = load_module(flow_source(self.sizes, self.dtype)).flow
+            self._flow = load_entry(flow_source(self.sizes, self.dtype))
         else:
-            self._advance = load_module(run_source(self.sizes, self.dtype, self.rule)).advance
+            self._advance = load_entry(run_source(self.sizes, self.dtype, self.rule))
         self.load(self._state_leaves())
 
     def _leaves(self) -> list[np.ndarray]:

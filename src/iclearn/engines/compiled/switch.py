@@ -70,9 +70,13 @@ def draws_here() -> bool:
     return available() and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
-def path_name() -> str:
-    """The name of this way to train, for the provenance."""
-    return f"compiled (numba {numba_version()})"
+def path_name(compiler: Literal["llvmlite", "numba"] = "llvmlite") -> str:
+    """The name of this way to train, for the provenance.
+
+    Args:
+        compiler: what made the code: llvmlite, which comes with Numba, or Numba itself.
+    """
+    return f"compiled ({compiler} {version(compiler)})"
 
 
 def thread_count() -> int:
