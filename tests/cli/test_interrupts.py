@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from iclearn.cli import main
+from iclearn.core.processes import process_lives
 from iclearn.core.trace import Trace
 
 TRAIN = ["train", "--model", "attnS", "--heads", "2", "--dim", "2", "--prompts", "inf", "--lr", "1e-5"]
@@ -111,10 +112,11 @@ def test_a_sweep_finishes_its_chunk(tmp_path, monkeypatch, workers):
     assert {name: (tmp_path / "s/ledger" / name).stat().st_mtime_ns for name in kept} == kept, "nothing is repeated"
 
 
-def test_a_reproduction_keeps_what_it_has(tmp_path, monkeypatch):
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_reproduction_keeps_what_it_has(tmp_path, monkeypatch, workers):
     """The run at hand is finished or saved, one line says how to go on, and what is stored is not computed again."""
     monkeypatch.chdir(tmp_path)
-    words = ["reproduce", "zhang2025", "fig1b", "fig10", "--seeds", "2", "--out", "r", "--workers", "1"]
+    words = ["reproduce", "zhang2025", "fig1b", "fig10", "--seeds", "2", "--out", "r", "--workers", workers]
     runs = lambda: list((tmp_path / "r/runs").glob("*.zarr"))  # noqa: E731
     code, told = interrupt(start(words, tmp_path), runs)
     if code in (0, 1):
@@ -127,3 +129,21 @@ def test_a_reproduction_keeps_what_it_has(tmp_path, monkeypatch):
     words.remove("fig10")  # the first figure goes on; the second would take as long again
     assert main(words) in (0, 1)
     assert {name: (tmp_path / "r/runs" / name).stat().st_mtime_ns for name in kept} == kept, "nothing is repeated"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children are looked up in /proc")
+def test_processes_of_a_reproduction_end_with_it(tmp_path):
+    """Killed without a chance to say so: what it started does not go on alone."""
+    process = start(["reproduce", "zhang2025", "fig1b", "fig10", "--seeds", "3", "--workers", "2"], tmp_path)
+    stored, deadline = tmp_path / "reproduced/zhang2025/runs", time.monotonic() + LIMIT
+    while not stored.is_dir():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    children = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    assert len(children) >= 2
+    process.kill()
+    process.communicate()
+    while any(process_lives(pid) for pid in children):
+        assert time.monotonic() < deadline, "a process outlives the command"
+        time.sleep(0.1)

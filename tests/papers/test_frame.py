@@ -1,6 +1,8 @@
 """The frame of papers: claims judged over seeds, data stored once, verdicts kept, a page and a card to read."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import matplotlib.pyplot as plt
@@ -191,12 +193,12 @@ def test_measured_values_read_well():
     assert short({"a": 0.123456, "b": [1, 2.0]}) == "a: 0.1235, b: [1, 2]"
 
 
-@pytest.mark.slow
 def test_figures_collected_by_processes_of_their_own_are_the_same(tmp_path):
     """With cores to spare each figure has a process; verdicts, facts and data are those of one process."""
-    paper = load_paper("zhang2025")
-    names = ["fig10", "fig2"]
-    apart = collect(paper, names, tmp_path / "apart", seeds=1, workers=4)
+    paper, names, said = load_paper("zhang2025"), ["fig2", "landscape"], []
+    draw = Drawing(tmp_path / "apart", ["svg"])
+    tell = lambda figure, text: said.append((figure, text))  # noqa: E731
+    apart = collect(paper, names, tmp_path / "apart", seeds=1, workers=2, each=draw, progress=tell)
     together = collect(paper, names, tmp_path / "together", seeds=1, workers=1)
     assert [r.figure.id for r in apart] == names
     plain_verdicts = [[v.to_dict() for v in r.verdicts] for r in together]
@@ -204,4 +206,28 @@ def test_figures_collected_by_processes_of_their_own_are_the_same(tmp_path):
     facts = [json.loads((tmp_path / name / "facts.json").read_text()) for name in ("apart", "together")]
     for figure in names:
         assert facts[0][figure]["content"] == facts[1][figure]["content"]
-        assert facts[0][figure]["simulated_seconds"] > 0.1  # the cost of the process that computed, not of the look-up
+        assert facts[0][figure]["simulated_seconds"] > 0  # the cost of the process that computed, not of the look-up
+    assert {path.name for path in (tmp_path / "apart/figures").iterdir()} == {"fig2.svg", "landscape.svg"}
+    assert {"fig2", "landscape"} == {figure for figure, _ in said}
+    assert apart[0].data.keys() == together[0].data.keys()
+
+
+def test_an_error_of_a_process_is_an_error_here(tmp_path):
+    with pytest.raises(IclearnError, match="not stored yet: reproduce once without --draw-only"):
+        collect(load_paper("zhang2025"), ["fig2", "landscape"], tmp_path, seeds=1, workers=2, draw_only=True)
+
+
+def test_a_script_that_does_not_expect_processes_is_not_run_again_by_them(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "print('begun')\n"
+        "from iclearn.papers.collect import collect, load_paper\n"
+        "from pathlib import Path\n"
+        "try:\n"
+        "    collect(load_paper('zhang2025'), ['fig2', 'fig10'], Path('out'), seeds=1, workers=2, draw_only=True)\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[0] == "begun", done.stderr
+    assert "not stored yet" in done.stdout.splitlines()[1], done.stderr
+    assert len(done.stdout.splitlines()) == 2

@@ -70,9 +70,10 @@ def end_with(parent: int) -> None:
     """
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while True:
             time.sleep(LOOK)
-        _asked_to_end()
+            if os.getppid() != parent:
+                _asked_to_end()  # which waits for what is being computed and will be saved
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -201,6 +201,7 @@ def _side_by_side(
         "seeds": lab.num_seeds, "offline": lab.offline, "workers": max(1, lab.workers // processes),
         "refresh": lab.refresh,
     }  # fmt: skip
+    sys.warnoptions.append(_NO_WARNING)
     said = context.SimpleQueue()
     listening = threading.Thread(target=_pass_on, args=(said, progress), daemon=True)
     listening.start()
@@ -218,6 +219,7 @@ def _side_by_side(
         pool.shutdown(cancel_futures=True)
         said.put(None)
         listening.join()
+        sys.warnoptions.remove(_NO_WARNING)
 
 
 @contextmanager
@@ -242,6 +244,8 @@ def _pass_on(said: Any, progress: Progress | None) -> None:
             progress(*words)
 
 
+# After Ctrl-C this process ends at once, and Python's own helper, which cleans up behind it, would say that it does.
+_NO_WARNING = "ignore:resource_tracker:UserWarning"
 _said: Any = None  # in a process that collects figures: where to say what is being done
 
 
