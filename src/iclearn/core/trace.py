@@ -164,8 +164,8 @@ class Trace:
         Returns:
             Name → array (record, …), named as the model names them.
         """
-        held = {str(name): array for name, array in self._variables().items()}
-        return {n.removeprefix("weight_"): array.values for n, array in held.items() if n.startswith("weight_")}
+        names = [str(n) for n in self.data.data_vars if str(n).startswith("weight_")]
+        return {n.removeprefix("weight_"): self.data[n].values for n in names}
 
     def model(self, step: int | None = None) -> AbstractModel:
         """The model as it was at a step.

@@ -171,7 +171,9 @@ def changed_weights(change: Callable[[str, np.ndarray], np.ndarray]) -> Change:
     """Weights, given by name and as arrays (record, …), made anew."""
 
     def changed(trace: Trace) -> Trace:
-        return with_arrays(trace, {f"weight_{name}": change(name, path) for name, path in trace.weight_paths().items()})
+        held = {str(name): array for name, array in trace.data.variables.items()}
+        weights = {name: array.values for name, array in held.items() if name.startswith("weight_")}
+        return with_arrays(trace, {n: change(n.removeprefix("weight_"), array) for n, array in weights.items()})
 
     return changed
 
