@@ -36,10 +36,10 @@ class Core:
 
 def crossings(curve: Unfolded, distances: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """First times at which the curve has traveled these distances."""
-    i = np.clip(np.searchsorted(curve.traveled, distances, side="left"), 1, curve.traveled.size - 1)
-    low, high = curve.traveled[i - 1], curve.traveled[i]
-    share = np.clip((distances - low) / np.where(high > low, high - low, np.inf), 0, 1)
-    return curve.time[i - 1] + share * (curve.time[i] - curve.time[i - 1])
+    i = np.minimum(np.maximum(curve.traveled.searchsorted(distances), 1), curve.traveled.size - 1)
+    low, high, before, after = curve.traveled[i - 1], curve.traveled[i], curve.time[i - 1], curve.time[i]
+    share = (distances - low) / np.where(high > low, high - low, np.inf)
+    return before + np.minimum(np.maximum(share, 0.0), 1.0) * (after - before)
 
 
 def crossing(curve: Unfolded, distance: float) -> float:
