@@ -150,7 +150,7 @@ def find_plateaus(
         if times.size < 2:
             raise IclearnError(f"a loss curve in logarithmic time needs at least 2 points after 0, not {times.size}")
     values, times = np.ascontiguousarray(values), np.ascontiguousarray(times)
-    key = (hashlib.sha1(values).digest(), hashlib.sha1(times).digest(), minimum, scale, contrast)
+    key = (*(hashlib.sha1(array.tobytes()).digest() for array in (values, times)), minimum, scale, contrast)
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
