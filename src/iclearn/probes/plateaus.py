@@ -151,11 +151,12 @@ def find_plateaus(
             raise IclearnError(f"a loss curve in logarithmic time needs at least 2 points after 0, not {times.size}")
     values, times = np.ascontiguousarray(values), np.ascontiguousarray(times)
     key = (*(hashlib.sha1(array.tobytes()).digest() for array in (values, times)), minimum, scale, contrast)
-    if key not in _known:
+    found = _known.get(key)
+    if found is None:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        _known[key] = _found(values, times, minimum, scale, contrast)
-    return _known[key]
+        found = _known[key] = _found(values, times, minimum, scale, contrast)
+    return found
 
 
 @dataclass(frozen=True)
