@@ -13,10 +13,11 @@ import xarray as xr
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Recipe, Record
 from iclearn.models import Attention
-from iclearn.papers.base import Claim, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
+from iclearn.papers.base import Claim, Counterexample, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
 from iclearn.papers.collect import collect, load_paper, read_json
 from iclearn.papers.lab import Lab
 from iclearn.report.paper import Drawing, short, what_holds, write_report
+from iclearn.report.style import figure_style, save_figure, save_formats
 from iclearn.tasks import LinearRegression
 
 
@@ -231,3 +232,42 @@ def test_a_script_that_does_not_expect_processes_is_not_run_again_by_them(tmp_pa
     assert done.stdout.splitlines()[0] == "begun", done.stderr
     assert "not stored yet" in done.stdout.splitlines()[1], done.stderr
     assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_counterexample_of_several_claims_is_made_once_and_judged_by_each():
+    made = []
+
+    def perturb(data):
+        made.append(data)
+        return {"number": -data["number"]}
+
+    shared, broken = Counterexample("negative", perturb), Counterexample("no such data", lambda data: data["missing"])
+    judges = {"positive": lambda d: judge_true(d["number"] > 0, 0), "small": lambda d: judge_true(d["number"] < 9, 0)}
+    claims = tuple(Claim(name, ".", "", "", j, counterexamples=(shared, broken)) for name, j in judges.items())
+    figure = Figure("one", "", lambda lab: {}, lambda data: plt.figure(), claims, "")
+    data = {"number": 7}
+    assert [verdict.counterexamples for verdict in figure.judge("tiny2025", data)] == [
+        {"negative": word, "no such data (cannot be made from this data)": "failed"}
+        for word in ("contradicted", "reproduced")
+    ]
+    assert made == [data], "made once, from the data as they are"
+    assert claims[0].refusals(data, strict=False)["negative"] == "contradicted"
+    with pytest.raises(IclearnError, match="counter-example 'no such data' of small breaks"):
+        claims[1].refusals(data)
+
+
+def test_several_formats_have_the_layout_of_the_first(tmp_path):
+    def made():
+        figure, axes = plt.subplots(1, 2, figsize=(4, 2))
+        axes[1].set(ylabel="a label that needs\nroom", title="and a title", yscale="log", ylim=(1e-3, 1e4))
+        return figure
+
+    with figure_style():
+        alone, together = made(), made()
+        save_figure(alone, tmp_path / "alone.png")
+        save_formats(together, tmp_path, "together", ("png", "pdf", "svg"))
+    assert (tmp_path / "together.png").read_bytes() == (tmp_path / "alone.png").read_bytes()
+    assert [ax.get_position().bounds for ax in together.axes] == [ax.get_position().bounds for ax in alone.axes]
+    assert together.dpi == 100
+    assert (tmp_path / "together.svg").stat().st_size > 0 < (tmp_path / "together.pdf").stat().st_size
+    plt.close("all")

@@ -11,6 +11,7 @@ import hashlib
 import html
 import inspect
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -105,17 +106,21 @@ class Claim:
         except Exception as error:
             return Outcome(f"{type(error).__name__}: {error}", "failed")
 
-    def refusals(self, data: Data, *, strict: bool = True) -> dict[str, Word]:
+    def refusals(
+        self, data: Data, *, strict: bool = True, perturbed: Callable[[Counterexample], Data] | None = None
+    ) -> dict[str, Word]:
         """What the claim says of each of its counter-examples, made from this data.
 
         Args:
             data: the figure's data.
             strict: raise where a counter-example cannot be made from it; else it is said so, as a failed one.
+            perturbed: from a counter-example to its data, where these are kept (default: they are made).
         """
         found: dict[str, Word] = {}
         for example in self.counterexamples:
             try:
-                found[example.name] = self.judged(example.perturb(data)).verdict
+                spoiled = example.perturb(data) if perturbed is None else perturbed(example)
+                found[example.name] = self.judged(spoiled).verdict
             except Exception as error:
                 if strict:
                     raise IclearnError(f"counter-example {example.name!r} of {self.id} breaks: {error}") from error
@@ -178,15 +183,27 @@ class Figure:
     choices: tuple[Choice, ...] = ()
 
     def judge(self, paper: str, data: Data) -> list[Verdict]:
-        """Every claim judged, and every counter-example of it made from the same data."""
-        verdicts = []
+        """Every claim judged, and every counter-example of it made from the same data.
+
+        What a counter-example of several claims has perturbed is kept from the first of them to the last.
+        """
+        verdicts, left = [], Counter(id(example) for claim in self.claims for example in claim.counterexamples)
+        kept: dict[int, Data] = {}
+
+        def perturbed(example: Counterexample) -> Data:
+            left[id(example)] -= 1
+            found = kept.pop(id(example)) if id(example) in kept else example.perturb(data)
+            if left[id(example)]:
+                kept[id(example)] = found
+            return found
+
         for claim in self.claims:
             outcome = claim.judged(data)
             verdicts.append(
                 Verdict(
                     paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
                     claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
-                    claim.refusals(data, strict=False), claim.holds,
+                    claim.refusals(data, strict=False, perturbed=perturbed), claim.holds,
                 )
             )  # fmt: skip
         return verdicts

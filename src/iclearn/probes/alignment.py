@@ -212,7 +212,8 @@ def assign_heads(
     if targets.shape != parts.shape[-1:] or not (targets > 0).all():
         raise IclearnError(f"{parts.shape[-1]} positive learned strengths are needed, not {targets.tolist()}")
     times = record_times(source, parts.shape[0], time)
-    aligned = head_alignment(weights, covariance)
+    last = SeparateWeights(weights.value[-1:], weights.key[-1:], weights.query[-1:])
+    aligned = head_alignment(last, covariance)
     progress = parts.sum(1) / targets
     halves = growth_times(progress, time=times, target=1.0)
     done = np.flatnonzero(progress[-1] >= 0.5)
@@ -220,7 +221,7 @@ def assign_heads(
     growths = []
     for d in sorted(done.tolist(), key=lambda d: halves[d]):
         head = int(parts[-1, :, d].argmax())
-        cosines = np.minimum(np.abs(aligned.key[-1, head, :, d]), np.abs(aligned.query[-1, head, :, d]))
+        cosines = np.minimum(np.abs(aligned.key[0, head, :, d]), np.abs(aligned.query[0, head, :, d]))
         moments = [float(growth_times(progress[:, d], time=times, fraction=share)) for share in (0.1, 0.9)]
         early, late = np.interp(np.array(moments), times, np.abs(weights.value[:, head])).tolist()
         share = float(parts[-1, head, d] / parts[-1, :, d].sum())

@@ -13,7 +13,7 @@ Where a reading that asks for less finds more, the curve does not tell, and `Sta
 
 from __future__ import annotations
 
-import functools
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,6 +29,7 @@ from .segments import CONTRAST, EDGE, Core, crossing, pairs, slow_segments, span
 
 LATE = 0.2  # of the whole time: a curve that has been at rest for less than this is unfinished
 _SWINGS = 0.3  # of the curve's range: slow swings that may hide anything
+_MOST_KNOWN = 4096  # staircases are kept: claims and drawings of a figure ask for the same ones again and again
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ class Staircase:
         return np.array([d.time for d in self.drops])
 
 
+_known: dict[tuple[Any, ...], Staircase] = {}
+
+
 def find_plateaus(
     loss: Any,
     *,
@@ -145,7 +149,14 @@ def find_plateaus(
         values, times = values[times > 0], times[times > 0]
         if times.size < 2:
             raise IclearnError(f"a loss curve in logarithmic time needs at least 2 points after 0, not {times.size}")
-    return _found(values.tobytes(), times.tobytes(), minimum, scale, contrast)
+    values, times = np.ascontiguousarray(values), np.ascontiguousarray(times)
+    key = (*(hashlib.sha1(array.tobytes()).digest() for array in (values, times)), minimum, scale, contrast)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _found(values, times, minimum, scale, contrast)
+    return found
 
 
 @dataclass(frozen=True)
@@ -167,10 +178,8 @@ def _best(curves: list[Unfolded], contrast: float, *, lenient: bool = False) -> 
     return max(readings, key=lambda reading: reading.count)
 
 
-@functools.lru_cache(maxsize=128)
-def _found(values: bytes, times: bytes, minimum: float | None, scale: str, contrast: float) -> Staircase:
-    """The staircase of a curve: claims and drawings of one figure ask for the same one again and again."""
-    loss, time = np.frombuffer(values), np.frombuffer(times)
+def _found(loss: np.ndarray, time: np.ndarray, minimum: float | None, scale: str, contrast: float) -> Staircase:
+    """The staircase of a curve."""
     curves = resolutions(loss, np.log(time) if scale == "log" else time, log=scale == "log")
     strict, lenient = _best(curves, contrast), _best(curves, contrast, lenient=True)
     if strict.curve.still:

@@ -65,7 +65,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def save_formats(figure: Figure, folder: Path, name: str, formats: Sequence[str]) -> None:
-    """Write a figure in several formats. Its layout is found with the first and kept, which halves the time.
+    """Write a figure in several formats. Its layout is found once, for pixels, and kept, which halves the time.
 
     Args:
         figure: a matplotlib figure.
@@ -75,10 +75,15 @@ def save_formats(figure: Figure, folder: Path, name: str, formats: Sequence[str]
     """
     import matplotlib as mpl
 
-    for ending in formats:
-        save_figure(figure, folder / f"{name}.{ending}")
-        with mpl.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
-            figure.set_layout_engine(None)
+    engine, dpi, sharp = figure.get_layout_engine(), figure.dpi, mpl.rcParams["savefig.dpi"]
+    if engine is not None:
+        figure.dpi = dpi if sharp == "figure" else sharp  # the sizes of texts are rounded to pixels of the file
+        engine.execute(figure)
+        figure.dpi = dpi
+    with mpl.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        figure.set_layout_engine(None)  # these settings would give it another one, here and after saving
+        for ending in formats:
+            save_figure(figure, folder / f"{name}.{ending}")
 
 
 def has_display() -> bool:

@@ -13,7 +13,17 @@ from iclearn.papers.collect import load_paper
 from iclearn.papers.lab import Lab
 from iclearn.papers.zhang2025 import context_lengths, fig1, fig3c, fig4, fig5, fig6, fig13, fig14, fig_landscape
 from iclearn.papers.zhang2025.drops import Wait, judge_exponent, judge_waits, learned_times, predicted_drops, waits
-from iclearn.papers.zhang2025.examples import altered, curve, cut, scaled_loss, separate_run, stairs
+from iclearn.papers.zhang2025.examples import (
+    altered,
+    changed_loss,
+    changed_weights,
+    curve,
+    cut,
+    scaled_loss,
+    scaled_time,
+    separate_run,
+    stairs,
+)
 from iclearn.papers.zhang2025.judges import drops_of, heights_by_level, judge_heights, judge_pooled, judge_within
 from iclearn.papers.zhang2025.setup import levels, merged_recipe, public_task, separate_recipe
 from iclearn.report.style import figure_style
@@ -49,6 +59,32 @@ def test_claims_say_what_they_expect_how_closely_and_why(figure):
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
 def test_examples_are_drawn_as_the_data_are(example_of, figure):
     assert drawn(figure, example_of(figure))
+
+
+def test_changed_runs_leave_the_run_as_it_is():
+    run = separate_run(0)
+    before = run.data.copy(deep=True)
+    changes = {
+        "loss": scaled_loss(2.0), "time": scaled_time(3.0), "weight_key": changed_weights(lambda _, array: -array),
+    }  # fmt: skip
+    for name, change in changes.items():
+        other = change(run)
+        assert not np.array_equal(other.data[name], run.data[name])
+        assert other.data.sizes == run.data.sizes
+        assert set(other.data.variables) == set(run.data.variables)
+        kept = set(run.data.variables) - {*changes} - {"weight_query", "weight_value"}
+        assert all(other.data[k].identical(run.data[k]) for k in kept if "time" not in run.data[k].coords)
+    assert run.data.identical(before)
+    with pytest.raises(ValueError, match="shape"):
+        changed_loss(lambda loss: loss[1:])(run)
+
+
+def test_what_is_read_off_a_run_is_kept_with_it_and_not_with_a_changed_one():
+    run = separate_run(0)
+    assert waits(run) is waits(run)
+    assert [wait.measured for wait in waits(scaled_time(2.0)(run))] == pytest.approx(
+        [2 * wait.measured for wait in waits(run)]
+    )
 
 
 class TestJudges:

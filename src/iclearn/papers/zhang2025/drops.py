@@ -16,7 +16,7 @@ from ...probes.growth import growth_times
 from ...probes.reading import record_times
 from ...theory.zhang2025 import Drop, SeparateWeights, drop_sequence, read_weights
 from ..judging import Outcome, Word, worst
-from .setup import CONTEXT, GAIN, basis, eigenvalues
+from .setup import CONTEXT, GAIN, basis, eigenvalues, once_a_run
 
 HALF = 1 - 0.5**0.5  # of W along an eigenvector: its part of the loss, ∝ (1 − W/w)², is then half gone
 LEAST = 6  # waits of a group
@@ -56,10 +56,12 @@ def _drops(contents: tuple[tuple[str, tuple[int, ...], bytes], ...], count: int 
 _assigned: dict[bytes, HeadAssignment] = {}  # several claims and their counter-examples ask for the same runs
 
 
+@once_a_run
 def assignment(trace: Trace) -> HeadAssignment:
     """Which head learned which eigenvector, in the order of time."""
-    arrays = [trace.data[f"weight_{name}"].values for name in ("value", "key", "query")]
-    content = [*arrays, trace.data["time"].values, trace.data["record"].values, trace.data["covariance"].values]
+    held = trace.data.variables
+    arrays = [held[f"weight_{name}"].values for name in ("value", "key", "query")]
+    content = [*arrays, held["time"].values, held["record"].values, held["covariance"].values]
     digest = hashlib.sha1(b"".join(array.tobytes() for array in content)).digest()
     if digest not in _assigned:
         strengths = learned_strengths(eigenvalues(arrays[-1].shape[-1]), CONTEXT, gain=GAIN)
@@ -67,6 +69,7 @@ def assignment(trace: Trace) -> HeadAssignment:
     return _assigned[digest]
 
 
+@once_a_run
 def learned_times(trace: Trace) -> np.ndarray:
     """t/τ at which half of each eigenvector's drop of the loss is done, by the weights; NaN where it never is."""
     parts = contributions(trace).sum(1)
@@ -74,6 +77,7 @@ def learned_times(trace: Trace) -> np.ndarray:
     return growth_times(progress, time=record_times(trace, len(progress)), fraction=HALF, target=1.0)
 
 
+@once_a_run
 def waits(trace: Trace) -> list[Wait]:
     """Every wait of a run up to the first that did not end; that one only where it is longer than predicted."""
     times, end = learned_times(trace), float(record_times(trace, trace.data.sizes["record"])[-1])

@@ -126,8 +126,26 @@ def spoiled(name: str, change: Change, *path: Any, half: bool = False) -> Counte
     return Counterexample(name, altered(change, *path, half=half))
 
 
+def with_arrays(trace: Trace, arrays: Mapping[str, np.ndarray]) -> Trace:
+    """The run with other numbers, of the same shape, under some of its names.
+
+    A shallow copy and new values take a tenth of the time of `Dataset.assign`, and there are thousands of them.
+
+    Args:
+        trace: the run, which stays as it is.
+        arrays: name of a variable, or of a coordinate that is no index → its values.
+
+    Returns:
+        The changed run.
+    """
+    data = trace.data.copy()
+    for name, array in arrays.items():
+        data.variables[name].values = array
+    return replace(trace, data=data)
+
+
 def changed_loss(change: Callable[[np.ndarray], np.ndarray]) -> Change:
-    return lambda trace: replace(trace, data=trace.data.assign(loss=("step", change(trace.loss.values))))
+    return lambda trace: with_arrays(trace, {"loss": change(trace.data.variables["loss"].values)})
 
 
 def scaled_loss(factor: float) -> Change:
@@ -136,15 +154,15 @@ def scaled_loss(factor: float) -> Change:
 
 def scaled_time(factor: float) -> Change:
     """The same curve and weights at `factor` times their time t/τ."""
-    return lambda trace: replace(trace, data=trace.data.assign_coords(time=factor * trace.data["time"]))
+    return lambda trace: with_arrays(trace, {"time": factor * trace.data.variables["time"].values})
 
 
 def stretched_time(factor: Callable[[np.ndarray], np.ndarray]) -> Change:
     """The same curve in a time that passes `factor`(loss) times as fast at every step."""
 
     def changed(trace: Trace) -> Trace:
-        steps = np.diff(trace.data["time"].values) * factor(trace.loss.values)[1:]
-        return replace(trace, data=trace.data.assign_coords(time=("step", np.append(0, np.cumsum(steps)))))
+        steps = np.diff(trace.data.variables["time"].values) * factor(trace.data.variables["loss"].values)[1:]
+        return with_arrays(trace, {"time": np.append(0, np.cumsum(steps))})
 
     return changed
 
@@ -153,9 +171,9 @@ def changed_weights(change: Callable[[str, np.ndarray], np.ndarray]) -> Change:
     """Weights, given by name and as arrays (record, …), made anew."""
 
     def changed(trace: Trace) -> Trace:
-        names = [str(name) for name in trace.data.data_vars if str(name).startswith("weight_")]
-        arrays = {n: (trace.data[n].dims, change(n.removeprefix("weight_"), trace.data[n].values)) for n in names}
-        return replace(trace, data=trace.data.assign(arrays))
+        held = {str(name): array for name, array in trace.data.variables.items()}
+        weights = {name: array.values for name, array in held.items() if name.startswith("weight_")}
+        return with_arrays(trace, {n: change(n.removeprefix("weight_"), array) for n, array in weights.items()})
 
     return changed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ...core.trace import Trace
 from ...probes.predictors_match import nearest_predictor
 from ...probes.saddle_stays import NEAR
 from ...theory.zhang2025 import pcr_matrix
@@ -13,14 +14,15 @@ from ..judging import Outcome, judge_seeds
 from ..lab import Lab
 from .examples import NAN_WEIGHTS, RANDOM_WEIGHTS, ZERO_WEIGHTS, changed_weights, cut, separate_run, spoiled, turned
 from .fig3a import recipes
-from .setup import CONTEXT, GAIN, basis, eigenvalues, levels
+from .setup import CONTEXT, GAIN, basis, eigenvalues, levels, once_a_run
 
 
 def collect(lab: Lab) -> Data:
     return {"runs": lab.run(recipes(lab, "entries"))}
 
 
-def distances(trace) -> np.ndarray:
+@once_a_run
+def distances(trace: Trace) -> np.ndarray:
     """Root mean square difference of predictions to PCR_m, over infinitely many prompts (record, m)."""
     candidates = [pcr_matrix(m, eigenvalues(4), CONTEXT, basis=basis(trace)) for m in range(5)]
     return nearest_predictor(trace, candidates, CONTEXT, gain=GAIN).distance

@@ -18,8 +18,9 @@ COUNTS = 0.02  # a drop is counted from this share of the whole fall on; the sma
 
 def thinned(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Every so-many-th loss and its time, some `POINTS` of them or a little more."""
-    stride = max(1, len(trace.loss) // POINTS)
-    return trace.loss.values[::stride], trace.data["time"].values[::stride]
+    loss, time = (trace.data.variables[name].values for name in ("loss", "time"))
+    stride = max(1, len(loss) // POINTS)
+    return loss[::stride], time[::stride]
 
 
 def stairs_of(trace: Trace) -> Staircase:
@@ -30,7 +31,8 @@ def stairs_of(trace: Trace) -> Staircase:
 
 def drops_of(trace: Trace) -> list[Drop]:
     """The drops of a loss curve that take a visible share of its whole fall."""
-    fall = float(trace.loss[0]) - float(trace.loss.min())
+    loss = trace.data.variables["loss"].values
+    fall = float(loss[0]) - float(loss.min())
     return [drop for drop in stairs_of(trace).drops if drop.size >= COUNTS * fall]
 
 

@@ -27,7 +27,7 @@ from .examples import (
     stretched_time,
 )
 from .judges import heights_by_level, judge_heights, judge_pooled, thinned
-from .setup import eigenvalues, levels, public_task, run_groups, separate_recipe, time_scales
+from .setup import eigenvalues, levels, once_a_run, public_task, run_groups, separate_recipe, time_scales
 
 STEPS = 20001  # the paper's
 RECORD = Record(weights=600, candidates=4000)
@@ -48,6 +48,7 @@ def rank_of(trace: Trace) -> int:
     return trace.data["weight_key"].shape[2]
 
 
+@once_a_run
 def match(trace: Trace) -> SaddleMatch:
     loss, time = thinned(trace)
     return match_plateaus(loss, levels(8), time_scales(8), time=time, rank=rank_of(trace))

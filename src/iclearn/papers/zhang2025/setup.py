@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..lab import Lab
 
 Group = TypeVar("Group")
+Found = TypeVar("Found")
 
 CONTEXT = 31  # the public code's 32 tokens, less the query
 GAIN = gain_of("none", CONTEXT)  # its sum over tokens is not divided by N
@@ -83,7 +85,27 @@ def time_scales(dim: int) -> np.ndarray:
 
 def basis(trace: Trace) -> np.ndarray:
     """Eigenvectors of the run's Λ as columns, largest eigenvalue first."""
-    return np.linalg.eigh(trace.data["covariance"].values)[1][:, ::-1]
+    return np.linalg.eigh(trace.data.variables["covariance"].values)[1][:, ::-1]
+
+
+def once_a_run(function: Callable[[Trace], Found]) -> Callable[[Trace], Found]:
+    """The function, which keeps what it finds with the run: claims and drawings ask for it again and again.
+
+    Args:
+        function: of a run alone.
+
+    Returns:
+        The same function; of the same `Trace` it returns the same object.
+    """
+
+    @functools.wraps(function)
+    def found(trace: Trace) -> Found:
+        kept = trace.__dict__.setdefault("kept", {})  # it goes with the run, and a changed run has none
+        if function not in kept:
+            kept[function] = function(trace)
+        return kept[function]
+
+    return found
 
 
 def draw_levels(axes: Axes, heights: Sequence[float] | np.ndarray, *, names: bool = True) -> None:
