@@ -40,7 +40,7 @@ class SweepArgs:
     chunk: int | None = None
     """Runs computed and stored together at most. Default: what fits the device's memory."""
     path: Literal["auto", "vmap", "unrolled", "pallas", "compiled", "serial"] = "auto"
-    """How a chunk is trained; compiled: by Numba; serial: one run at a time, the reference."""
+    """How a chunk is trained; compiled: by LLVM, with Numba installed; serial: one run at a time, the reference."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to run."""
     retries: int = 2

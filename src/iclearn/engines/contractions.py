@@ -1,4 +1,4 @@
-"""The step of small linear models as a list of contractions: the one description XLA, Pallas and Numba are made of.
+"""The step of small linear models as a list of contractions: the one description for XLA, Pallas and LLVM.
 
 A head of reduced attention adds v_h U_h to U, the coefficients of β x_qᵀ, with U_h = Σ_r k_hr q_hrᵀ or U_h itself; one
 of full attention adds p_h ⊗ U_h to a tensor T over G_ab x_j, of which only T_ab + T_ba counts because G is symmetric.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ...core.forms import AbstractForm, Moments
+from ...core.forms import AbstractForm, Moments, numpy_of
 from ...core.model import AbstractModel
 from ...core.task import AbstractTask
 from ...models.base import AbstractFeatureModel, HeadFactors
@@ -117,9 +120,7 @@ def unroll(runs: RunInputs, sizes: Sizes, rotate: bool) -> Unrolled:
     return Unrolled(weights, numbers, sizes)
 
 
-def form_numbers(
-    train: AbstractForm, hyper: Hyper, sizes: Sizes, basis: Float[Array, "dim dim"] | None
-) -> Float[Array, " number"]:
+def form_numbers(train: AbstractForm, hyper: Hyper, sizes: Sizes, basis: Float[Array, "dim dim"] | None) -> Any:
     """The numbers of a run's form, in the order of `contractions.Sizes.num_numbers`.
 
     Args:
@@ -129,9 +130,11 @@ def form_numbers(
         basis: (dim, dim) orthonormal columns in which to write a form of infinitely many prompts (None: as it is).
 
     Returns:
-        (number) scale and constant, the cross term, the second moments.
+        (number) scale and constant, the cross term, the second moments; of numpy where all numbers are known.
     """
-    scale = 2 * hyper.lr if hyper.rule in ("gd", "sgd") else jnp.full_like(hyper.lr, 2.0)
+    xp = numpy_of(*jax.tree.leaves((train, hyper)))
+    train, lr = jax.tree.map(xp.asarray, train), xp.asarray(hyper.lr)
+    scale = 2 * lr if hyper.rule in ("gd", "sgd") else xp.full_like(lr, 2.0)
     if sizes.full:
         assert isinstance(train, Moments)
         form = _moments(train, sizes)
@@ -139,29 +142,29 @@ def form_numbers(
         assert isinstance(train, KroneckerForm)
         form = _expectation(train, sizes, basis)
     form = [scale * form[0], scale * form[1], *form[2:]]
-    return jnp.concatenate([jnp.stack([scale, train.constant]), *(part.ravel() for part in form)])
+    return xp.concatenate([xp.stack([scale, train.constant]), *(part.ravel() for part in form)])
 
 
-def _moments(train: Moments, sizes: Sizes) -> list[Array]:
+def _moments(train: Moments, sizes: Sizes) -> list[Any]:
     """Cross term (row, j), and second moments (pair of x_q's entries, pair of rows)."""
     dim, rows = sizes.dim, sizes.rows
     if sizes.gram:  # features: pairs of entries of a token, then the entry of x_q
-        table = jnp.transpose(train.second.reshape(rows, dim, rows, dim), (1, 0, 3, 2))
+        table = train.second.reshape(rows, dim, rows, dim).transpose(1, 0, 3, 2)
         cross = train.cross.reshape(rows, dim)
     else:  # features: the entry of x_q, then that of β
         table = train.second.reshape(dim, dim, dim, dim)
         cross = train.cross.reshape(dim, dim).T
-    (j, l), (p, q) = (jnp.array(pair_indices(size)).T for size in (dim, rows))
+    (j, l), (p, q) = (np.array(pair_indices(size)).T for size in (dim, rows))
     return [cross, table[j[:, None], p[None], l[:, None], q[None]]]
 
 
-def _expectation(train: KroneckerForm, sizes: Sizes, basis: Array | None) -> list[Array]:
+def _expectation(train: KroneckerForm, sizes: Sizes, basis: Array | None) -> list[Any]:
     """Cross term, second moments of β and Λ; of the diagonal form the cross term and the products a_i λ_j."""
     matrices = (train.cross[0, :, :, 0], train.second[0, :, 0, :], train.inputs)
     if sizes.form == "kronecker":
         return list(matrices)
     if basis is None:
-        cross, second, inputs = (jnp.diagonal(matrix) for matrix in matrices)
+        cross, second, inputs = (matrix.diagonal() for matrix in matrices)
     else:
         cross, second, inputs = (jnp.einsum("ia,ij,ja->a", basis, matrix, basis) for matrix in matrices)
-    return [cross, jnp.outer(second, inputs)]
+    return [cross, second[:, None] * inputs]

@@ -49,7 +49,7 @@ def train_batch(
         samples: losses looked at, evenly spread over the run.
         curve: return these losses too.
         path: ``vmap`` vmaps the engines, ``unrolled`` writes the step of small reduced models out number by number,
-            ``pallas`` does that in one kernel on a GPU, ``compiled`` on a processor by Numba (larger models, and other
+            ``pallas`` does that in one kernel on a GPU, ``compiled`` on a processor by LLVM (larger models, and other
             rules than gradient descent, too); ``auto`` takes the fastest that fits. They agree to rounding.
 
     Returns:

@@ -10,7 +10,7 @@ Under infinitely many prompts with isotropic tasks the form is diagonal in the e
 ½ ∂L/∂U = M U − b with the second moments M of β x_qᵀ.
 
 The expressions are those of `engines.contractions`, written out. They run as an XLA loop here, inside a Pallas kernel
-(`pallas`), and are what `engines.compiled` prints for Numba; all are tested against the engines.
+(`pallas`), and are what `engines.compiled` prints; all are tested against the engines.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Training of small linear models on a processor by generated code, compiled by Numba where it is installed."""
+"""Training of small linear models on a processor by generated code, compiled where Numba is installed."""

@@ -1,6 +1,6 @@
 """Whole programs as source: training of one run, and of a block of runs, for one set of sizes and one rule.
 
-Of "fast math" Numba is allowed one thing: to fuse a multiplication and an addition (``contract``).
+Of "fast math" a compiler is allowed one thing: to fuse a multiplication and an addition (``contract``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from . import flows, loops, straight
 from .update_rules import MEMORY, constants_source, update_source
 
 MOST_STRAIGHT = 900  # multiplications of a step; beyond, straight lines take long to compile and loops are as fast
-SHARED_RANKS = 4  # ranks that share a program, which takes seconds to compile
 INNER = "no_cpython_wrapper=True, no_cfunc_wrapper=True"  # called by compiled code only
 RULES = (*MEMORY, "flow")
 
@@ -25,26 +24,6 @@ def is_straight(sizes: Sizes) -> bool:
         True where it is small enough.
     """
     return sizes.products <= MOST_STRAIGHT
-
-
-def shared_sizes(sizes: Sizes) -> Sizes:
-    """The sizes of the program that trains a run: one program for several ranks, where heads cost little.
-
-    Keys and queries are filled up with rows of zeros, which stay zero: the gradient of a key is proportional to its
-    query, and the other way around.
-
-    Args:
-        sizes: what the step of the run depends on.
-
-    Returns:
-        The same with the rank rounded up to a multiple of SHARED_RANKS, where the heads of that rank take less than a
-        third of the multiplications of the form; else unchanged.
-
-    >>> shared_sizes(Sizes(8, 9, 1, "moments", gram=True)).rank, shared_sizes(Sizes(4, 5, 1, "moments")).rank
-    (4, 1)
-    """
-    wide = sizes._replace(rank=-(-sizes.rank // SHARED_RANKS) * SHARED_RANKS)
-    return wide if 3 * (wide.products - wide.form_products) <= wide.form_products else sizes
 
 
 def run_source(sizes: Sizes, dtype: str, rule: str, entry: str = "advance") -> str:

@@ -10,16 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ...core.forms import AbstractForm, as_array
+from ...core.forms import as_array
 from ..base import AbstractEngine
 from ..batch.inputs import RunInputs
 from ..batch.rows import form_numbers, trained_factors, weight_rows
-from ..contractions import Sizes, weight_axes
+from ..contractions import Sizes
 from ..loop import Chunk, State, flow_tolerance
-from ..optimizers import Hyper
 from .loops import loop_numbers
 from .machine_code import load_entry
-from .programs import flow_source, is_straight, run_source, shared_sizes
+from .programs import flow_source, is_straight, run_source
 from .update_rules import MEMORY
 
 
@@ -34,12 +33,11 @@ class CompiledRun:
     """
 
     def __init__(self, run: RunInputs, sizes: Sizes) -> None:
-        self.sizes, self.rule, self.dtype = shared_sizes(sizes), run.hyper.rule, str(run.hyper.lr.dtype)
+        self.sizes, self.rule, self.dtype = sizes, run.hyper.rule, str(run.hyper.lr.dtype)
         self._state = State(run.model, run.optimizer, as_array(0))
-        self._numbers = np.array(_numbers(run.engine.train, run.hyper, sizes._replace(num_heads=1, rank=1)))  # type: ignore[attr-defined]
+        self._numbers = form_numbers(run.engine.train, run.hyper, sizes, None)  # type: ignore[attr-defined]
         if not is_straight(self.sizes):
             self._numbers = loop_numbers(self._numbers, self.sizes)
-        self._own = own_places(sizes, self.sizes)
         self._hyper = np.stack([np.asarray(a) for a in (run.hyper.lr, run.hyper.momentum, run.hyper.weight_decay)])
         self._places = np.asarray(_places(run.model, run.engine))
         if self.rule == "flow":
@@ -64,16 +62,10 @@ class CompiledRun:
         self._flat = np.concatenate([np.asarray(leaf, self.dtype).ravel() for leaf in leaves[:count]])
         self.step = int(leaves[-1])
         kept = [np.asarray(leaf, self.dtype).ravel() for leaf in leaves[count:-1] if np.ndim(leaf)]
-        slots = [self._padded(np.concatenate(kept[i : i + count])) for i in range(0, len(kept), count)]
-        self.weights = self._padded(self._flat)
+        slots = [np.concatenate(kept[i : i + count])[self._places] for i in range(0, len(kept), count)]
+        self.weights = self._flat[self._places]
         self.memory = np.concatenate(slots) if slots else np.zeros(0, self.dtype)
         assert len(self.memory) == MEMORY.get(self.rule, 0) * len(self.weights)
-
-    def _padded(self, flat: np.ndarray) -> np.ndarray:
-        """Numbers in the order of the model as the program holds them, zeros where it has room for a larger rank."""
-        found = np.zeros(self.sizes.num_weights, self.dtype)
-        found[self._own] = flat[self._places]
-        return found
 
     def advance(self, stop: int, every: int) -> Chunk:
         """Train to a step.
@@ -96,7 +88,7 @@ class CompiledRun:
             self._advance(*given, self.step, count, every, losses, records)
         self.step = stop
         rows = np.repeat(self._flat[None], len(records), 0)
-        rows[:, self._places] = records[:, self._own]
+        rows[:, self._places] = records
         model = self._model(rows)
         return Chunk(losses, np.zeros((count, 0), self.dtype), {name: getattr(model, name) for name in model.axes})
 
@@ -109,11 +101,11 @@ class CompiledRun:
     def state(self) -> State:
         """The state after the steps made so far."""
         flat = self._flat.copy()
-        flat[self._places] = self.weights[self._own]
+        flat[self._places] = self.weights
         slots = []
         for part in np.split(self.memory, MEMORY[self.rule]) if len(self.memory) else ():
             slots.append(np.zeros_like(flat))
-            slots[-1][self._places] = part[self._own]
+            slots[-1][self._places] = part
         leaves, structure = jax.tree.flatten(self._state.optimizer)
         memory, made = iter(np.concatenate(slots) if slots else ()), []
         for leaf in leaves:
@@ -122,33 +114,6 @@ class CompiledRun:
             made.append(np.asarray(values, leaf.dtype).reshape(leaf.shape))
         state = State(self._model(flat), jax.tree.unflatten(structure, made), as_array(self.step))
         return jax.tree.map(as_array, state)
-
-
-def own_places(sizes: Sizes, room: Sizes) -> np.ndarray:
-    """Where the weights of a run lie among those of a program with room for a larger rank.
-
-    Args:
-        sizes: of the run.
-        room: of the program.
-
-    Returns:
-        The places, in the order of the run's own weights.
-
-    >>> own_places(Sizes(1, 1, 1, "moments"), Sizes(1, 1, 2, "moments"))
-    array([0, 1, 3])
-    """
-    found, start = [], 0
-    for axes in weight_axes(sizes).values():
-        places = start + np.arange(room.length(axes)).reshape(room.shape(axes))
-        found.append(places[tuple(slice(size) for size in sizes.shape(axes))].ravel())
-        start += places.size
-    return np.concatenate(found)
-
-
-@eqx.filter_jit
-def _numbers(train: AbstractForm, hyper: Hyper, sizes: Sizes) -> Array:
-    """The numbers of a form; one program for all models, whose weights do not enter."""
-    return form_numbers(train, hyper, sizes, None)
 
 
 def _refilled(tree: Any, rows: np.ndarray) -> Any:
