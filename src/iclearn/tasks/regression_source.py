@@ -20,8 +20,7 @@ from ..core.rng import counter_streams, drawn_normals, folded_words, normal_rows
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
 
-
-HOST_NUMBERS = 1 << 18  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
+HOST_NUMBERS = 1 << 16  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
 
 
 class RegressionSource(AbstractBlockSource):
@@ -120,53 +119,68 @@ class RegressionSource(AbstractBlockSource):
         plain = type(self) is RegressionSource and not self.paired  # a subclass labels its prompts as it likes
         return known and plain and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
 
-    def _host_normals(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Number of the first prompt, and normals of inputs, task vectors and noise, some prompts at a time."""
-        words = np.asarray(jax.random.key_data(self.key))
-        tokens, dim = self.x_mean.shape
-        outputs, drawn = self.w_mean.shape[1], not self.noiseless or self.noise_labels
-        at_once = max(1, HOST_NUMBERS // (tokens * dim))
-        for index in range(self.num_blocks):
+    def _as_numpy(self, *arrays: Array) -> list[np.ndarray]:
+        with jax.ensure_compile_time_eval():
+            return [np.asarray(array).astype(self.dtype) for array in arrays]
+
+    def _host_keys(self) -> Iterator[tuple[range, np.ndarray, np.ndarray, np.ndarray]]:
+        """Numbers of the prompts of each block, and the words of its keys: for inputs, task vectors and noise."""
+        with jax.ensure_compile_time_eval():
+            words = np.asarray(jax.random.key_data(self.key))
+        own = folded_words(words, np.arange(self.num_blocks))
+        for index, keys in enumerate(split_words(own)):
             first = index * self.block_size
-            size = min(self.block_size, self.num_prompts - first)
-            own = folded_words(words, np.array([index]))
-            keys = split_words(own)[0]
-            x = drawn_normals(keys[:2], size * tokens * dim).reshape(size, tokens, dim)
-            u = drawn_normals(keys[2:], size * dim * outputs).reshape(size, dim, outputs)
-            noise = (
-                drawn_normals(folded_words(own[:, 0], np.array([1]))[:, 0], size * tokens * outputs) if drawn else None
-            )
-            for start in range(0, size, at_once):
-                part = slice(start, min(start + at_once, size))
-                extra = None if noise is None else noise.reshape(size, tokens, outputs)[part].astype(self.dtype)
-                yield first + start, x[part].astype(self.dtype), u[part].astype(self.dtype), extra
+            prompts = range(first, min(first + self.block_size, self.num_prompts))
+            yield prompts, keys[:2], keys[2:], folded_words(own[:, index], np.array([1]))[:, 0]
+
+    def _host_parts(self, count: int) -> Iterator[range]:
+        """The prompts of a block of `count`, a power of two and few enough to stay in a cache at a time."""
+        at_once = max(16, HOST_NUMBERS // self.x_mean.size)
+        at_once = min(1 << (at_once.bit_length() - 1), self.block_size)
+        return (range(start, min(start + at_once, count)) for start in range(0, count, at_once))
 
     def host_blocks(self) -> Iterator[HostBlock] | None:
         return self._host_blocks() if self._on_host() else None
 
     def _host_blocks(self) -> Iterator[HostBlock]:
+        (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
         arrays = (self.inputs, self.x_mean, self.w_mean, self.w_whitener, self.prior_mean, self.prior_factor)
-        inputs, x_mean, w_mean, whitener, mean, factor = (np.asarray(array).astype(self.dtype) for array in arrays)
-        fixed, std = np.asarray(self.fixed_task).astype(self.dtype), np.asarray(self.noise_std).astype(self.dtype)
+        inputs, x_mean, w_mean, whitener, mean, factor = self._as_numpy(*arrays)
+        fixed, std = self._as_numpy(self.fixed_task, self.noise_std)
         last = int(self.num_random)
-        for first, normals, u, noise in self._host_normals():
-            x = normals @ inputs.T - x_mean
-            w = mean + np.einsum("ij,bjo->bio", factor, np.einsum("oij,bjo->bio", whitener, u - w_mean))
-            w[max(0, last - first) :] = fixed
-            truth = x @ w
-            shown = truth if noise is None else noise if self.noise_labels else truth + std * noise
-            yield HostBlock(x, shown, truth)
+        # x = A z − m as one product, with a row of ones under the normals z
+        affine = np.concatenate([np.broadcast_to(inputs, (tokens, dim, dim)), -x_mean[..., None]], 2)
+        for prompts, x_key, w_key, noise_key in self._host_keys():
+            u = _columns(w_key, range(len(prompts)), dim * outputs).reshape(dim, outputs, -1).astype(self.dtype)
+            centered = np.moveaxis(u - w_mean[..., None], 1, 0)  # (output, dim, prompt)
+            w = mean[..., None] + np.moveaxis(factor @ (whitener @ centered), 0, 1)
+            w[..., max(0, last - prompts.start) :] = fixed[..., None]
+            for part in self._host_parts(len(prompts)):
+                z = np.ones((tokens, dim + 1, len(part)), self.dtype)
+                z[:, :dim] = _columns(x_key, part, tokens * dim).reshape(tokens, dim, -1)
+                found = np.empty((tokens, dim + outputs, len(part)), self.dtype)
+                x = np.matmul(affine, z, out=found[:, :dim])
+                truth = np.einsum("tip,iop->top", x, w[..., part.start : part.stop])
+                found[:, dim:] = truth
+                if self.noise_labels or not self.noiseless:
+                    noise = _columns(noise_key, part, tokens * outputs).reshape(tokens, outputs, -1).astype(self.dtype)
+                    found[:, dim:] = noise if self.noise_labels else truth + std * noise
+                yield HostBlock(found, truth)
 
-    def _host_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_sums` by numpy."""
-        inputs = np.asarray(self.inputs).astype(self.dtype)
-        sums = [np.zeros(np.shape(array)) for array in (self.x_mean, self.w_mean, self.w_whitener)]
-        for _, normals, u, _ in self._host_normals():
-            columns = np.moveaxis(u, -1, 0).astype(np.float64)  # (output, prompt, dim)
-            sums[0] += (normals @ inputs.T).sum(0, dtype=np.float64)
-            sums[1] += u.sum(0, dtype=np.float64)
-            sums[2] += np.swapaxes(columns, 1, 2) @ columns
-        return sums[0], sums[1], sums[2]
+    def _host_sums(self, *, center: bool, whiten: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`_sums` by numpy; zeros where nothing has to be corrected."""
+        (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
+        (inputs,) = self._as_numpy(self.inputs)
+        of_z, of_u, of_uu = np.zeros((tokens, dim)), np.zeros((dim, outputs)), np.zeros((outputs, dim, dim))
+        for prompts, x_key, w_key, _ in self._host_keys():
+            if center:
+                for part in self._host_parts(len(prompts)):
+                    of_z += _columns(x_key, part, tokens * dim).sum(1, dtype=np.float64).reshape(tokens, dim)
+            if whiten:
+                u = _columns(w_key, range(len(prompts)), dim * outputs).astype(np.float64).reshape(dim, outputs, -1)
+                of_u += u.sum(2)
+                of_uu += np.stack([u[:, output] @ u[:, output].T for output in range(outputs)])
+        return of_z @ inputs.T.astype(np.float64), of_u, of_uu
 
     @kept
     def _sums(self) -> tuple[Array, Array, Array]:
@@ -192,7 +206,7 @@ class RegressionSource(AbstractBlockSource):
         Returns:
             The source of the corrected prompts.
         """
-        sums = self._host_sums() if self._on_host() else self._sums()
+        sums = self._host_sums(center=center, whiten=whiten) if self._on_host() else self._sums()
         xp = numpy_of(*sums)
         x_sum, w_sum, ww_sum = (xp.asarray(part) for part in sums)
         new = self
@@ -205,3 +219,9 @@ class RegressionSource(AbstractBlockSource):
             whitener = xp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
             new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (as_array(mean), as_array(whitener)))
         return new
+
+
+def _columns(words: np.ndarray, prompts: range, numbers: int) -> np.ndarray:
+    """(numbers, prompt) the normals of some prompts of a block, the first a multiple of how many there can be."""
+    lanes = 1 << (len(prompts) - 1).bit_length()
+    return drawn_normals(words, prompts.start, lanes, numbers)[:, : len(prompts)]
