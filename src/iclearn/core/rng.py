@@ -218,10 +218,17 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
     return jax.lax.optimization_barrier(jnp.concatenate(pair)[:count])
 
 
-DRAWN, TURN = 1 << 17, 1 << 12  # normals of a call of the program that draws all fixed sets, and of a turn of its loop
+DRAWN, TURN = 1 << 19, 1 << 12  # normals of a call of the program that draws all fixed sets, and of a turn of its loop
 KEPT_DRAWS = 1 << 28  # bytes of normals that `keep_draws` holds at most
 
-_draws: contextvars.ContextVar[dict[tuple[Any, ...], np.ndarray] | None] = contextvars.ContextVar("draws", default=None)
+
+class _Draws(dict[tuple[Any, ...], np.ndarray]):
+    """Normals by what they were drawn from, and how many bytes they take."""
+
+    nbytes = 0
+
+
+_draws: contextvars.ContextVar[_Draws | None] = contextvars.ContextVar("draws", default=None)
 
 
 @kept
@@ -273,9 +280,10 @@ def drawn_normals(words: np.ndarray, first: int, lanes: int, rows: int) -> np.nd
         _some_rows(words, first * rows + row, lanes, min(at_once, rows - row), rows) for row in range(0, rows, at_once)
     ]
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    if store is not None and sum(held.nbytes for held in store.values()) + found.nbytes <= KEPT_DRAWS:
+    if store is not None and store.nbytes + found.nbytes <= KEPT_DRAWS:
         # what fills little of the program's array is copied, so that the rest of that is given back
         store[name] = found = found.copy() if 2 * found.size < DRAWN else found
+        store.nbytes += found.nbytes
     return found
 
 
@@ -299,7 +307,7 @@ def keep_draws(on: bool = True) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    token = _draws.set({} if on else None)
+    token = _draws.set(_Draws() if on else None)
     try:
         yield
     finally:

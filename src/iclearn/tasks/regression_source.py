@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,11 +16,33 @@ from jaxtyping import Array, Float, Int, Key
 from ..core.forms import as_array, numpy_of
 from ..core.kept_programs import kept
 from ..core.prompt import Batch, HostBlock, full_prompt, prefix_prompt
-from ..core.rng import counter_streams, drawn_normals, folded_words, normal_rows, paired_normals, split_words
+from ..core.rng import DRAWN, counter_streams, drawn_normals, folded_words, normal_rows, paired_normals, split_words
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
 
-HOST_NUMBERS = 1 << 16  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
+HOST_NUMBERS = 1 << 16  # numbers of the inputs that numpy works on at a time: they stay in a processor's cache
+
+
+class _Prompts(NamedTuple):
+    """Some prompts of a block, and what their normals are drawn from.
+
+    Args:
+        start: number of the first of them within the set.
+        first: its number within the block, a multiple of the power of two that `count` does not exceed.
+        count: how many.
+        keys: the words of three keys: for inputs, task vectors and noise.
+    """
+
+    start: int
+    first: int
+    count: int
+    keys: tuple[np.ndarray, ...]
+
+    def normals(self, which: int, *shape: int) -> np.ndarray:
+        """The normals in float32 of an array of this shape in every prompt, from one of the keys, the prompts last."""
+        lanes = 1 << (self.count - 1).bit_length()
+        drawn = drawn_normals(self.keys[which], self.first, lanes, math.prod(shape))
+        return drawn.reshape(*shape, lanes)[..., : self.count]
 
 
 class RegressionSource(AbstractBlockSource):
@@ -123,61 +145,62 @@ class RegressionSource(AbstractBlockSource):
         with jax.ensure_compile_time_eval():
             return [np.asarray(array).astype(self.dtype) for array in arrays]
 
-    def _host_keys(self) -> Iterator[tuple[range, np.ndarray, np.ndarray, np.ndarray]]:
-        """Numbers of the prompts of each block, and the words of its keys: for inputs, task vectors and noise."""
+    def _host_prompts(self) -> Iterator[_Prompts]:
+        """All prompts, as many at a time as one call of `drawn_normals` has room for."""
+        size, total = self.block_size, self.num_prompts
+        lanes = min(size, 1 << (max(16, DRAWN // self.x_mean.size).bit_length() - 1))
         with jax.ensure_compile_time_eval():
             words = np.asarray(jax.random.key_data(self.key))
         own = folded_words(words, np.arange(self.num_blocks))
         for index, keys in enumerate(split_words(own)):
-            first = index * self.block_size
-            prompts = range(first, min(first + self.block_size, self.num_prompts))
-            yield prompts, keys[:2], keys[2:], folded_words(own[:, index], np.array([1]))[:, 0]
-
-    def _host_parts(self, count: int) -> Iterator[range]:
-        """The prompts of a block of `count`, a power of two and few enough to stay in a cache at a time."""
-        at_once = max(16, HOST_NUMBERS // self.x_mean.size)
-        at_once = min(1 << (at_once.bit_length() - 1), self.block_size)
-        return (range(start, min(start + at_once, count)) for start in range(0, count, at_once))
+            three = keys[:2], keys[2:], folded_words(own[:, index], np.array([1]))[:, 0]
+            for first in range(0, min(size, total - index * size), lanes):
+                start = index * size + first
+                yield _Prompts(start, first, min(lanes, total - start), three)
 
     def host_blocks(self) -> Iterator[HostBlock] | None:
         return self._host_blocks() if self._on_host() else None
 
     def _host_blocks(self) -> Iterator[HostBlock]:
-        (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
+        (tokens, dim), outputs, dtype = self.x_mean.shape, self.w_mean.shape[1], self.dtype
         arrays = (self.inputs, self.x_mean, self.w_mean, self.w_whitener, self.prior_mean, self.prior_factor)
         inputs, x_mean, w_mean, whitener, mean, factor = self._as_numpy(*arrays)
         fixed, std = self._as_numpy(self.fixed_task, self.noise_std)
-        last = int(self.num_random)
+        own, noise_labels, noisy = int(self.num_random), self.noise_labels, self.noise_labels or not self.noiseless
+        at_once = max(16, HOST_NUMBERS // (tokens * dim))
         # x = A z − m as one product, with a row of ones under the normals z
         affine = np.concatenate([np.broadcast_to(inputs, (tokens, dim, dim)), -x_mean[..., None]], 2)
-        for prompts, x_key, w_key, noise_key in self._host_keys():
-            u = _columns(w_key, range(len(prompts)), dim * outputs).reshape(dim, outputs, -1).astype(self.dtype)
+        for some in self._host_prompts():
+            z, u = some.normals(0, tokens, dim), some.normals(1, dim, outputs).astype(dtype)
+            noise = some.normals(2, tokens, outputs) if noisy else None
             centered = np.moveaxis(u - w_mean[..., None], 1, 0)  # (output, dim, prompt)
             w = mean[..., None] + np.moveaxis(factor @ (whitener @ centered), 0, 1)
-            w[..., max(0, last - prompts.start) :] = fixed[..., None]
-            for part in self._host_parts(len(prompts)):
-                z = np.ones((tokens, dim + 1, len(part)), self.dtype)
-                z[:, :dim] = _columns(x_key, part, tokens * dim).reshape(tokens, dim, -1)
-                found = np.empty((tokens, dim + outputs, len(part)), self.dtype)
-                x = np.matmul(affine, z, out=found[:, :dim])
-                truth = np.einsum("tip,iop->top", x, w[..., part.start : part.stop])
-                found[:, dim:] = truth
-                if self.noise_labels or not self.noiseless:
-                    noise = _columns(noise_key, part, tokens * outputs).reshape(tokens, outputs, -1).astype(self.dtype)
-                    found[:, dim:] = noise if self.noise_labels else truth + std * noise
+            w[..., max(0, own - some.start) :] = fixed[..., None]
+            for first in range(0, some.count, at_once):
+                part = slice(first, min(first + at_once, some.count))
+                above = np.ones((tokens, dim + 1, part.stop - first), dtype)
+                above[:, :dim] = z[..., part]
+                found = np.empty((tokens, dim + outputs, part.stop - first), dtype)
+                x = np.matmul(affine, above, out=found[:, :dim])
+                truth = np.einsum("tip,iop->top", x, w[..., part])
+                if noise is None:
+                    found[:, dim:] = truth
+                elif noise_labels:
+                    found[:, dim:] = noise[..., part]
+                else:
+                    np.add(truth, std * noise[..., part].astype(dtype), out=found[:, dim:])
                 yield HostBlock(found, truth)
 
     def _host_sums(self, *, center: bool, whiten: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_sums` by numpy; zeros where nothing has to be corrected."""
+        """`_sums` by numpy; zeros where nothing is to be corrected."""
         (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
         (inputs,) = self._as_numpy(self.inputs)
         of_z, of_u, of_uu = np.zeros((tokens, dim)), np.zeros((dim, outputs)), np.zeros((outputs, dim, dim))
-        for prompts, x_key, w_key, _ in self._host_keys():
+        for some in self._host_prompts():
             if center:
-                for part in self._host_parts(len(prompts)):
-                    of_z += _columns(x_key, part, tokens * dim).sum(1, dtype=np.float64).reshape(tokens, dim)
+                of_z += some.normals(0, tokens, dim).sum(2, dtype=np.float64)
             if whiten:
-                u = _columns(w_key, range(len(prompts)), dim * outputs).astype(np.float64).reshape(dim, outputs, -1)
+                u = some.normals(1, dim, outputs).astype(np.float64)
                 of_u += u.sum(2)
                 of_uu += np.stack([u[:, output] @ u[:, output].T for output in range(outputs)])
         return of_z @ inputs.T.astype(np.float64), of_u, of_uu
@@ -219,9 +242,3 @@ class RegressionSource(AbstractBlockSource):
             whitener = xp.einsum("oik,ok,ojk->oij", vectors, values**-0.5, vectors)
             new = eqx.tree_at(lambda s: (s.w_mean, s.w_whitener), new, (as_array(mean), as_array(whitener)))
         return new
-
-
-def _columns(words: np.ndarray, prompts: range, numbers: int) -> np.ndarray:
-    """(numbers, prompt) the normals of some prompts of a block, the first a multiple of how many there can be."""
-    lanes = 1 << (len(prompts) - 1).bit_length()
-    return drawn_normals(words, prompts.start, lanes, numbers)[:, : len(prompts)]
