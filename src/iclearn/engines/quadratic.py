@@ -123,6 +123,7 @@ def stream_moments(
     return _streamed(source, features, out_dim, contexts) if host is None else host
 
 
+@np.errstate(all="ignore")  # as JAX: what overflows is infinite
 def host_moments(
     source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
 ) -> Moments | None:

@@ -96,8 +96,7 @@ class AbstractFeatureMap(ABC):
 
     def _host_scale(self, tokens: np.ndarray) -> Any:
         """The factor of `attention_scale`, for `on_host`."""
-        with np.errstate(divide="ignore"):  # as JAX: 1/0 is infinite
-            return tokens.dtype.type(attention_scale(self.normalize, np.float64(len(tokens))))  # type: ignore[arg-type]
+        return tokens.dtype.type(attention_scale(self.normalize, np.float64(len(tokens))))  # type: ignore[arg-type]
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
         """The loss over infinitely many prompts of a task, as a form of the coefficients of these features.

@@ -191,6 +191,7 @@ class RegressionSource(AbstractBlockSource):
                     np.add(truth, std * noise[..., part].astype(dtype), out=found[:, dim:])
                 yield HostBlock(found, truth)
 
+    @np.errstate(all="ignore")  # as JAX: what overflows is infinite
     def _host_sums(self, *, center: bool, whiten: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`_sums` by numpy; zeros where nothing is to be corrected."""
         (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
