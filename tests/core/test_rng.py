@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from iclearn.core.rng import (
-    DRAWN,
-    drawn_normals,
-    keep_draws,
-    normal,
-    paired_normals,
-    random_rotation,
-    standard_normals,
-    stream,
-)
+from iclearn.core.drawn_normals import DRAWN, drawn_normals, keep_draws
+from iclearn.core.rng import normal, paired_normals, random_rotation, standard_normals, stream
 
 SEEDS = jnp.arange(5)
 

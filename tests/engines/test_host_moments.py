@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from iclearn.core import rng
+from iclearn.core import drawn_normals
 from iclearn.engines import quadratic, stream_moments
 from iclearn.engines.quadratic import RememberedEngines, host_moments, moments_engine
 from iclearn.models.features import Cubic, GramQuery
@@ -198,18 +198,18 @@ def test_known_prompts_while_something_else_is_traced():
 
 def test_a_set_is_drawn_once_where_it_fits(monkeypatch):
     calls: list[int] = []
-    real = rng._some_rows
+    real = drawn_normals._some_rows
 
     def noted(words, start, lanes, count, stride):
         calls.append(count * lanes)
         return real(words, start, lanes, count, stride)
 
-    monkeypatch.setattr(rng, "_some_rows", noted)
+    monkeypatch.setattr(drawn_normals, "_some_rows", noted)
     whitened = LinearRegression(dim=2, context_len=3, num_prompts=20, center=True, whiten=True)
     once = collect(whitened)
     assert len(calls) == 2  # inputs and task vectors
-    assert rng._draws.get() is None
-    monkeypatch.setattr(rng, "KEPT_DRAWS", 32 * 4 * 4)  # the task vectors of 32 prompts, and not their inputs
+    assert drawn_normals._draws.get() is None
+    monkeypatch.setattr(drawn_normals, "KEPT_DRAWS", 32 * 4 * 4)  # the task vectors of 32 prompts, and not their inputs
     assert far(collect(whitened), once) == 0
     assert len(calls) == 2 + 3
 

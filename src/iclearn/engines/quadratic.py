@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..core.drawn_normals import keep_draws
 from ..core.forms import AbstractForm, Moments, as_array
 from ..core.kept_programs import compile_ahead, kept
 from ..core.prompt import Batch, FeatureBatch
-from ..core.rng import keep_draws
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractSource, AbstractTask
 from ..models.base import AbstractFeatureModel
@@ -148,7 +148,7 @@ def host_moments(
 
     def add() -> None:
         nonlocal second, cross
-        phi, target = (np.concatenate(parts, 1) if len(parts) > 1 else parts[0] for parts in zip(*waiting, strict=True))
+        phi, target = waiting[0] if len(waiting) == 1 else (np.concatenate(p, 1) for p in zip(*waiting, strict=True))
         second += phi @ phi.T
         cross += phi @ target.T
         waiting.clear()

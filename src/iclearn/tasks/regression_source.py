@@ -13,10 +13,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, Key
 
+from ..core.drawn_normals import DRAWN, drawn_normals
 from ..core.forms import as_array, numpy_of
 from ..core.kept_programs import kept
 from ..core.prompt import Batch, HostBlock, full_prompt, prefix_prompt
-from ..core.rng import DRAWN, counter_streams, drawn_normals, folded_words, normal_rows, paired_normals, split_words
+from ..core.rng import counter_streams, folded_words, normal_rows, paired_normals, split_words
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
 
@@ -28,21 +29,21 @@ class _Prompts(NamedTuple):
 
     Args:
         start: number of the first of them within the set.
-        first: its number within the block, a multiple of the power of two that `count` does not exceed.
-        count: how many.
+        first: its number within the block, a multiple of the power of two that `number` does not exceed.
+        number: how many.
         keys: the words of three keys: for inputs, task vectors and noise.
     """
 
     start: int
     first: int
-    count: int
+    number: int
     keys: tuple[np.ndarray, ...]
 
     def normals(self, which: int, *shape: int) -> np.ndarray:
         """The normals in float32 of an array of this shape in every prompt, from one of the keys, the prompts last."""
-        lanes = 1 << (self.count - 1).bit_length()
+        lanes = 1 << (self.number - 1).bit_length()
         drawn = drawn_normals(self.keys[which], self.first, lanes, math.prod(shape))
-        return drawn.reshape(*shape, lanes)[..., : self.count]
+        return drawn.reshape(*shape, lanes)[..., : self.number]
 
 
 class RegressionSource(AbstractBlockSource):
@@ -176,8 +177,8 @@ class RegressionSource(AbstractBlockSource):
             centered = np.moveaxis(u - w_mean[..., None], 1, 0)  # (output, dim, prompt)
             w = mean[..., None] + np.moveaxis(factor @ (whitener @ centered), 0, 1)
             w[..., max(0, own - some.start) :] = fixed[..., None]
-            for first in range(0, some.count, at_once):
-                part = slice(first, min(first + at_once, some.count))
+            for first in range(0, some.number, at_once):
+                part = slice(first, min(first + at_once, some.number))
                 above = np.ones((tokens, dim + 1, part.stop - first), dtype)
                 above[:, :dim] = z[..., part]
                 found = np.empty((tokens, dim + outputs, part.stop - first), dtype)
