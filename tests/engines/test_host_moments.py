@@ -85,7 +85,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}, {case[1].__name__}, {case[2]}, {case[3]}")
 def test_the_moments_are_those_of_the_program(case, by_programs):
     form, kind, normalize, contexts = case
     task = task_of(form)

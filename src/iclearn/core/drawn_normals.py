@@ -30,25 +30,28 @@ _draws: contextvars.ContextVar[_Draws | None] = contextvars.ContextVar("draws", 
 
 
 @kept
-def _drawn(words: Array) -> Float[Array, " drawn"]:
+def _drawn(table: Array, turns: Array) -> Float[Array, " drawn"]:
     """`jax.random.normal` in float32 of any counters, of which it has no such form.
 
-    Words: those of the key, then `start`, `shift`, `stride` and how many turns. Number i has the counter
-    start + (i >> shift) + stride · (the lowest `shift` bits of i).
+    Args:
+        table: (turn, 6) the two words of the key, `start`, `shift`, `stride` and the number of its first normal. Normal
+            i has the counter start + (i >> shift) + stride · (the lowest `shift` bits of i). There is a row for every
+            turn because the compiler makes a function of its own of every number that all turns share.
+        turns: () how many.
     """
-    start, shift, stride = words[2], words[3], words[4]
     least = np.nextafter(np.float32(-1), np.float32(0))
 
     def turn(index: Array, found: Array) -> Array:
-        place = jax.lax.iota(jnp.uint32, TURN) + (index * TURN).astype(jnp.uint32)
-        low = place & ((jnp.uint32(1) << shift) - jnp.uint32(1))
-        counter = start + (place >> shift) + low * stride
-        first, second = threefry(words, jnp.zeros_like(counter), counter)
+        row = jax.lax.dynamic_index_in_dim(table, index, keepdims=False)
+        number = jax.lax.iota(jnp.uint32, TURN) + row[5]
+        low = number & ((jnp.uint32(1) << row[3]) - jnp.uint32(1))
+        counter = row[2] + (number >> row[3]) + low * row[4]
+        first, second = threefry(row, jnp.zeros_like(counter), counter)
         fraction = jax.lax.bitcast_convert_type(((first ^ second) >> 9) | jnp.uint32(0x3F800000), jnp.float32) - 1
         normals = np.float32(np.sqrt(2)) * jax.lax.erf_inv(jnp.maximum(least, 2 * fraction + least))
         return jax.lax.dynamic_update_slice(found, normals, (index * TURN,))
 
-    return jax.lax.fori_loop(0, words[5].astype(jnp.int32), turn, jnp.zeros(DRAWN, jnp.float32))
+    return jax.lax.fori_loop(0, turns, turn, jnp.zeros(DRAWN, jnp.float32))
 
 
 def drawn_normals(words: np.ndarray, first: int, lanes: int, rows: int) -> np.ndarray:
@@ -88,9 +91,11 @@ def drawn_normals(words: np.ndarray, first: int, lanes: int, rows: int) -> np.nd
 
 def _some_rows(words: np.ndarray, start: int, lanes: int, count: int, stride: int) -> np.ndarray:
     """(count, lanes) the normals with the counters start + row + lane·stride."""
-    order = [start, lanes.bit_length() - 1, stride, -(-count * lanes // TURN)]
+    table = np.empty((DRAWN // TURN, 6), np.uint32)
+    table[:, :2], table[:, 2:5] = words, (start, lanes.bit_length() - 1, stride)
+    table[:, 5] = np.arange(0, DRAWN, TURN)
     with jax.ensure_compile_time_eval():  # also while something else is traced: the key is known
-        row = np.asarray(_drawn(as_array(np.concatenate([words, np.array(order, np.uint32)]))))
+        row = np.asarray(_drawn(as_array(table), as_array(np.int32(-(-count * lanes // TURN)))))
     return row[: count * lanes].reshape(count, lanes)
 
 

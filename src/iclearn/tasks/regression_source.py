@@ -143,6 +143,7 @@ class RegressionSource(AbstractBlockSource):
         return known and plain and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
 
     def _as_numpy(self, *arrays: Array) -> list[np.ndarray]:
+        """Arrays in the precision of the prompts, by numpy; also while something else is traced."""
         with jax.ensure_compile_time_eval():
             return [np.asarray(array).astype(self.dtype) for array in arrays]
 
