@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .forms import as_array
-from .kept_programs import kept
+from .kept_programs import compile_ahead, kept
 from .rng import threefry
 
 DRAWN, TURN = 1 << 19, 1 << 12  # normals of a call of the program that draws all fixed sets, and of a turn of its loop
@@ -97,6 +97,11 @@ def _some_rows(words: np.ndarray, start: int, lanes: int, count: int, stride: in
     with jax.ensure_compile_time_eval():  # also while something else is traced: the key is known
         row = np.asarray(_drawn(as_array(table), as_array(np.int32(-(-count * lanes // TURN)))))
     return row[: count * lanes].reshape(count, lanes)
+
+
+def prepare_draws() -> None:
+    """Load or compile the program of `drawn_normals` beside whatever this thread goes on to do."""
+    compile_ahead(_drawn, as_array(np.zeros((DRAWN // TURN, 6), np.uint32)), as_array(np.int32(0)))
 
 
 @contextlib.contextmanager
