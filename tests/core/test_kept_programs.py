@@ -11,7 +11,7 @@ import pytest
 import iclearn as icl
 from iclearn.core import jax_settings, kept_programs
 from iclearn.core.kept_programs import compile_ahead, kept
-from iclearn.engines.quadratic import remembered_moments_engine, stream_moments
+from iclearn.engines.quadratic import _streamed, remembered_moments_engine
 from iclearn.models import Cubic
 
 
@@ -97,7 +97,7 @@ def test_runs_by_kept_programs_are_those_without(folder, noise):
         again = icl.simulate(recipe)
         assert again.equals(plain)
         assert (again.provenance["compile_cache_hits"] == again.provenance["programs_compiled"]) is hits
-    assert len(list(folder.iterdir())) == 4  # normals, sums, moments, the loop
+    assert len(list(folder.iterdir())) == 3  # normals of weights, normals of prompts, the loop
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def compiled(monkeypatch):
 def test_threads_that_ask_for_the_same_program_compile_it_once(folder, compiled):
     source = icl.LinearRegression(dim=2, context_len=5, num_prompts=40).source(0, "float64")
     features = Cubic(2, 1, "context")
-    compile_ahead(stream_moments, source, features, 1, 0)
+    compile_ahead(_streamed, source, features, 1, 0)
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda _: stream_moments(source, features, 1, 0).second, range(3)))
-    assert compiled.count("stream_moments") == 1
+        found = list(pool.map(lambda _: _streamed(source, features, 1, 0).second, range(3)))
+    assert compiled.count("_streamed") == 1
     kept_programs.keep_programs(False)
     for second in found:
-        np.testing.assert_array_equal(stream_moments(source, features, 1, 0).second, second)
+        np.testing.assert_array_equal(_streamed(source, features, 1, 0).second, second)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from iclearn.core.drawn_normals import DRAWN, drawn_normals, keep_draws
 from iclearn.core.rng import normal, paired_normals, random_rotation, standard_normals, stream
 
 SEEDS = jnp.arange(5)
@@ -96,3 +97,19 @@ def test_streams_and_small_arrays_by_numpy_are_those_of_jax(seed):
     for dim in (2, 5, 16, 17):
         wanted = jax.jit(random_rotation, static_argnums=1)(key, dim)
         np.testing.assert_allclose(random_rotation(key, dim), wanted, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("first", "lanes", "rows"), [(0, 1, 7), (48, 16, 5), (0, 128, 32), (1024, 1024, DRAWN // 1024 + 3)]
+)
+def test_draws_of_fixed_sets_are_those_of_jax_bit_by_bit(first, lanes, rows):
+    """Also where one call of the program has no room for them."""
+    key = stream(4, "data.train")
+    expected = np.asarray(jax.random.normal(key, (first + lanes, rows), jnp.float32))[first:]
+    words = np.asarray(jax.random.key_data(key))
+    np.testing.assert_array_equal(drawn_normals(words, first, lanes, rows).T, expected)
+    with keep_draws():
+        drawn = drawn_normals(words, first, lanes, rows)
+        assert drawn_normals(words, first, lanes, rows) is drawn
+        np.testing.assert_array_equal(drawn.T, expected)
+    assert drawn_normals(words, first, lanes, rows) is not drawn

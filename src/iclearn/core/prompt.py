@@ -122,16 +122,14 @@ class FeatureBatch(eqx.Module):
 
 
 class HostBlock(NamedTuple):
-    """Prompts of a set as arrays of numpy, with all of their tokens: what is summed over prompts without a program.
+    """Prompts of a set as arrays of numpy, the prompts last: what is summed over prompts without a compiled program.
 
     Args:
-        x: (prompt, token, dim) the inputs, the last one that of the query.
-        y: (prompt, token, output) the labels as shown.
-        truth: (prompt, token, output) the true labels.
+        tokens: (token, dim + output, prompt) inputs and labels as shown, the query included as the last token.
+        truth: (token, output, prompt) the true labels.
     """
 
-    x: np.ndarray
-    y: np.ndarray
+    tokens: np.ndarray
     truth: np.ndarray
 
 

@@ -215,44 +215,6 @@ def paired_normals(key: Key[Array, ""], count: int) -> Float[Array, " count"]:
     return jax.lax.optimization_barrier(jnp.concatenate(pair)[:count])
 
 
-ROW_OF_DRAWS = 1 << 17  # normals of the program that draws all sets of prompts
-
-
-@kept
-def _drawn_row(words: Array, start: Array) -> Float[Array, " row"]:
-    """`jax.random.normal` in float32 from number `start` on, of which it has no such form."""
-    counter = jax.lax.iota(jnp.uint32, ROW_OF_DRAWS) + start
-    first, second = threefry(words, jnp.zeros_like(counter), counter)
-    fraction = jax.lax.bitcast_convert_type(((first ^ second) >> 9) | jnp.uint32(0x3F800000), jnp.float32) - 1
-    least = np.nextafter(np.float32(-1), np.float32(0))
-    return np.float32(np.sqrt(2)) * jax.lax.erf_inv(jnp.maximum(least, 2 * fraction + least))
-
-
-def drawn_normals(words: np.ndarray, count: int) -> np.ndarray:
-    """The numbers of ``jax.random.normal(key, (count,), "float32")``, by one compiled program whatever their number.
-
-    `counter_streams` must hold.
-
-    Args:
-        words: (2) of the key.
-        count: how many, less than 2³².
-
-    Returns:
-        (count) the numbers, of numpy.
-
-    >>> key = stream(0, "data.train")
-    >>> drawn = drawn_normals(np.asarray(jax.random.key_data(key)), 100)
-    >>> np.array_equal(drawn, jax.random.normal(key, (100,), "float32"))
-    True
-    """
-    key = as_array(words)
-    rows = [_drawn_row(key, as_array(np.uint32(start))) for start in range(0, count, ROW_OF_DRAWS)]
-    found = np.empty(len(rows) * ROW_OF_DRAWS, np.float32)
-    for index, row in enumerate(rows):
-        found[index * ROW_OF_DRAWS : (index + 1) * ROW_OF_DRAWS] = row
-    return found[:count]
-
-
 ROW, LONGEST_ROW = 256, 4096  # normals of the programs that draw all small arrays, in powers of two
 
 

@@ -73,11 +73,7 @@ class AbstractSource(eqx.Module):
         raise IclearnError("prompts of this task have no prefixes")
 
     def host_blocks(self) -> Iterator[HostBlock] | None:
-        """The prompts as arrays of numpy, part by part, all of the same weight; None where only programs draw them.
-
-        The numbers are those of `block` to rounding. For sums over a set that is read once, for which compiling a
-        program takes longer than the sum.
-        """
+        """The prompts of `block` by numpy, part by part, all of the same weight; None where only programs draw them."""
         return None
 
     @eqx.filter_jit  # one program instead of one for every operation
@@ -195,10 +191,7 @@ class AbstractTask(Spec):
         """
 
     def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> AbstractSource | None:
-        """A source like `source` in everything but its numbers, quickly made: programs are compiled for it meanwhile.
-
-        The arguments are those of `source`. None where `source` itself takes no time.
-        """
+        """A source like `source` but for its numbers, quickly made, to compile for; None where `source` is quick."""
         return None
 
     def white_prompts(self) -> WhitePrompts | WhiteDocuments | None:

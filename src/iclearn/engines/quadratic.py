@@ -7,7 +7,8 @@ The form is one of three: the second moments of the features over P prompts, str
 
 from __future__ import annotations
 
-import functools
+import threading
+from concurrent.futures import Future
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from ..core.drawn_normals import keep_draws
 from ..core.forms import AbstractForm, Moments, as_array
 from ..core.kept_programs import compile_ahead, kept
 from ..core.prompt import Batch, FeatureBatch
@@ -89,7 +91,7 @@ def _streamed(source: AbstractSource, features: AbstractFeatureMap, out_dim: int
             one = batch_moments(features, source.prefix_block(index, context))
             return jax.tree.map(jnp.add, sums, one)
 
-        lengths = range(1, contexts + 1) if isinstance(contexts, int) else contexts
+        lengths = _lengths(contexts, 0)
         total = jax.lax.fori_loop(lengths.start, lengths.stop, add_prefix, zero)
         return jax.tree.map(lambda a: a / len(lengths), total)
 
@@ -121,10 +123,11 @@ def stream_moments(
     return _streamed(source, features, out_dim, contexts) if host is None else host
 
 
+@np.errstate(all="ignore")  # as JAX: what overflows is infinite
 def host_moments(
     source: AbstractSource, features: AbstractFeatureMap, out_dim: int, contexts: int | range
 ) -> Moments | None:
-    """`stream_moments` by numpy, for which nothing is compiled.
+    """`stream_moments` by numpy, for which nothing is compiled but the one program that draws.
 
     Args:
         source: the prompts.
@@ -133,27 +136,41 @@ def host_moments(
         contexts: as `stream_moments` has them.
 
     Returns:
-        The moments of arrays of JAX, equal to those of the program to rounding; None where source or features have no
-        form for numpy (`AbstractSource.host_blocks`, `AbstractFeatureMap.on_host`).
+        The moments, arrays of JAX, equal to those of the program to rounding; None where source or features have no
+        form for numpy (`AbstractSource.host_blocks`, `AbstractFeatureMap.has_host_form`).
     """
-    blocks = source.host_blocks()
+    blocks = source.host_blocks() if features.has_host_form else None
     if blocks is None:
         return None
     second, cross, energy = np.zeros((features.size, features.size)), np.zeros((features.size, out_dim)), 0.0
-    prompts = 0
+    total, enough = 0, max(1, features.size // 4)  # prompts; adding up a product costs as much as that of so many
+    waiting: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add() -> None:
+        nonlocal second, cross
+        phi, target = waiting[0] if len(waiting) == 1 else (np.concatenate(p, 1) for p in zip(*waiting, strict=True))
+        second += phi @ phi.T
+        cross += phi @ target.T
+        waiting.clear()
+
     for block in blocks:
-        tokens = block.x.shape[1]
-        lengths = range(1, contexts + 1) if isinstance(contexts, int) and contexts else contexts or [tokens - 1]
-        prompts += len(block.x) * len(lengths)
-        for length in lengths:
-            found = features.on_host(block.x[:, :length], block.y[:, :length], block.x[:, length])
-            if found is None:
-                return None
-            phi, target = found.astype(np.float64, copy=False), block.truth[:, length].astype(np.float64)
-            second += phi @ phi.T
-            cross += phi @ target
-            energy += float(np.sum(target**2)) / out_dim
-    return Moments(as_array(second / prompts), as_array(cross / prompts), as_array(energy / prompts))
+        for length in _lengths(contexts, len(block.truth) - 1):
+            phi = features.on_host(block.tokens[:length], block.tokens[length, : features.dim])
+            target = block.truth[length].astype(np.float64, copy=False)
+            waiting.append((phi.astype(np.float64, copy=False), target))
+            energy, total = energy + float(np.vdot(target, target)), total + target.shape[1]
+            if sum(one.shape[1] for one, _ in waiting) >= enough:
+                add()
+    if waiting:
+        add()
+    return Moments(as_array(second / total), as_array(cross / total), as_array(energy / (total * out_dim)))
+
+
+def _lengths(contexts: int | range, whole: int) -> range:
+    """The numbers of pairs of the prefixes that count (`stream_moments`), of prompts of so many pairs."""
+    if isinstance(contexts, range):
+        return contexts
+    return range(1, contexts + 1) if contexts else range(whole, whole + 1)
 
 
 def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int | Array, dtype: str) -> QuadraticEngine:
@@ -172,15 +189,63 @@ def moments_engine(task: AbstractTask, features: AbstractFeatureMap, seed: int |
     def collect(which: str) -> Moments:
         contexts = task.context_lengths() if task.prefixes and which == "train" else 0
         like = task.like_source(seed, dtype, which)
-        if like is not None and like.host_blocks() is None:
+        if like is not None and not (features.has_host_form and like.host_blocks() is not None):
             compile_ahead(_streamed, like, features, task.out_dim, contexts)
-        moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
+        with keep_draws(features.has_host_form):  # for those that are centered or whitened first
+            moments = stream_moments(task.source(seed, dtype, which), features, task.out_dim, contexts)
         return jax.tree.map(lambda a: a.astype(dtype), moments)
 
     return QuadraticEngine(collect("train"), tuple(collect(which) for which in task.tests))
 
 
-remembered_moments_engine = functools.lru_cache(maxsize=8)(moments_engine)
+class RememberedEngines:
+    """`moments_engine` with a memory: the engines last asked for, as many as fit into `limit` bytes, and the last one.
+
+    Threads that ask for the same one wait for the first of them.
+
+    Args:
+        limit: bytes of arrays that are held.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._engines: dict[tuple[Any, ...], Future[QuadraticEngine]] = {}  # those asked for last come last
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, task: AbstractTask, features: AbstractFeatureMap, seed: int | Array, dtype: str
+    ) -> QuadraticEngine:
+        """As `moments_engine`."""
+        name = (task, features, seed, dtype)
+        with self._lock:
+            known = self._engines.pop(name, None)
+            future = self._engines[name] = known or Future()
+        if known is None:
+            try:
+                future.set_result(moments_engine(task, features, seed, dtype))
+            except BaseException as error:
+                future.set_exception(error)
+                with self._lock:
+                    self._engines.pop(name, None)
+            self._forget()
+        return future.result()
+
+    def _forget(self) -> None:
+        with self._lock:
+            held = 0
+            for index, (name, future) in enumerate(reversed(list(self._engines.items()))):
+                if future.done() and future.exception() is None:
+                    held += sum(leaf.nbytes for leaf in jax.tree.leaves(future.result()))
+                    if index and held > self.limit:
+                        del self._engines[name]
+
+    def cache_clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._engines.clear()
+
+
+remembered_moments_engine = RememberedEngines(1 << 26)
 
 
 def population_engine(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +55,8 @@ class AbstractFeatureMap(ABC):
     (Array([1., 1., 1., 1.], dtype=float64), 12)
     """
 
+    has_host_form: ClassVar[bool] = False  # whether numpy can compute them (`on_host`)
+
     dim: int
     out_dim: int
     normalize: Normalize
@@ -80,18 +82,21 @@ class AbstractFeatureMap(ABC):
             (feature) the features.
         """
 
-    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray | None:
-        """The features of many prompts by numpy; None where there is no such code.
+    def on_host(self, tokens: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """The features of many prompts by numpy, where `has_host_form`.
 
         Args:
-            x: (prompt, context, dim) the inputs of the context.
-            y: (prompt, context, output) their labels.
-            query: (prompt, dim) the inputs whose labels are asked for.
+            tokens: (context, dim + output, prompt) inputs and labels of the context.
+            query: (dim, prompt) the inputs whose labels are asked for.
 
         Returns:
             (feature, prompt) the features.
         """
-        return None
+        raise NotImplementedError
+
+    def _host_scale(self, tokens: np.ndarray) -> Any:
+        """The factor of `attention_scale`, for `on_host`."""
+        return tokens.dtype.type(attention_scale(self.normalize, np.float64(len(tokens))))  # type: ignore[arg-type]
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
         """The loss over infinitely many prompts of a task, as a form of the coefficients of these features.
@@ -145,6 +150,8 @@ class GramQuery(AbstractFeatureMap):
     `AbstractFeatureMap`.
     """
 
+    has_host_form: ClassVar[bool] = True
+
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of G that are kept."""
@@ -159,15 +166,15 @@ class GramQuery(AbstractFeatureMap):
         gram = tokens.T @ tokens * attention_scale(self.normalize, prompt.num_context())
         return jnp.outer(gram[self.pairs], prompt.query).ravel()
 
-    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray:
-        tokens = np.zeros((x.shape[0], x.shape[1] + 1, self.dim + self.out_dim), x.dtype)
-        tokens[:, :-1, : self.dim], tokens[:, :-1, self.dim :], tokens[:, -1, : self.dim] = x, y, query
-        gram = np.swapaxes(tokens, 1, 2) @ tokens
-        rows, cols = self.pairs
-        entries = np.ascontiguousarray(gram[:, rows, cols].T) * x.dtype.type(
-            attention_scale(self.normalize, x.shape[1])
-        )
-        return (entries[:, None] * np.ascontiguousarray(query.T)).reshape(self.size, -1)
+    def on_host(self, tokens: np.ndarray, query: np.ndarray) -> np.ndarray:
+        entries, last = np.empty((len(self.pairs[0]), tokens.shape[2]), tokens.dtype), 0
+        for row in range(tokens.shape[1]):
+            first, last = last, last + tokens.shape[1] - row
+            np.einsum("tp,tbp->bp", tokens[:, row], tokens[:, row:], out=entries[first:last])
+            if row < self.dim:  # the token of the query, whose labels are zero
+                entries[first : first + self.dim - row] += query[row] * query[row:]
+        entries *= self._host_scale(tokens)
+        return (entries[:, None] * query).reshape(self.size, -1)
 
     def fold(self, tensor: Float[Array, "entry entry dim output"]) -> Float[Array, "feature output"]:
         """Coefficients of φ for a tensor T that acts on G_ab x_j.
@@ -188,6 +195,8 @@ class Cubic(AbstractFeatureMap):
     What reduced models read (zhang2025). For the arguments and an example see `AbstractFeatureMap`.
     """
 
+    has_host_form: ClassVar[bool] = True
+
     @property
     def size(self) -> int:
         return self.out_dim * self.dim**2
@@ -197,10 +206,10 @@ class Cubic(AbstractFeatureMap):
         beta = jnp.einsum("no,ni->oi", labels, prompt.x) * attention_scale(self.normalize, prompt.num_context())
         return jnp.einsum("oi,j->oji", beta, prompt.query).ravel()
 
-    def on_host(self, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray:
-        beta = np.swapaxes(y, 1, 2) @ x * x.dtype.type(attention_scale(self.normalize, x.shape[1]))
-        last, columns = np.ascontiguousarray(np.moveaxis(beta, 0, -1)), np.ascontiguousarray(query.T)
-        return (last[:, None] * columns[None, :, None]).reshape(self.size, -1)
+    def on_host(self, tokens: np.ndarray, query: np.ndarray) -> np.ndarray:
+        beta = np.einsum("top,tip->oip", tokens[:, self.dim :], tokens[:, : self.dim])
+        beta *= self._host_scale(tokens)
+        return (beta[:, None] * query[:, None]).reshape(self.size, -1)
 
     def population_form(self, task: AbstractTask, seed: int | Array, dtype: Any, which: str = "train") -> AbstractForm:
         laws = task.label_laws(seed, which)

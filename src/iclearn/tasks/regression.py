@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.checks import check_choice, check_int, require
+from ..core.drawn_normals import prepare_draws
 from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
 from ..core.label_law import LabelLaw
@@ -196,8 +197,11 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
         return raw.corrected(center=self.center, whiten=whiten) if self.center or whiten else raw
 
     def like_source(self, seed: int | Array, dtype: Any, which: str = "train") -> RegressionSource | None:
-        raw = self.unchecked(center=False, whiten=False)
-        return raw.source(seed, dtype, which) if self.center or self._whitens(which) else None
+        if not self.center and not self._whitens(which):
+            return None
+        if isinstance(seed, int) and type(self) is LinearRegression:
+            prepare_draws()  # for the sums, while the program of the covariance is compiled
+        return self.unchecked(center=False, whiten=False).source(seed, dtype, which)
 
     def white_prompts(self) -> WhitePrompts | None:
         white = self.covariance.shape == "white" and self.covariance.trace is None

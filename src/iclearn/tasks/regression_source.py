@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,14 +13,37 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, Key
 
+from ..core.drawn_normals import DRAWN, drawn_normals
 from ..core.forms import as_array, numpy_of
 from ..core.kept_programs import kept
 from ..core.prompt import Batch, HostBlock, full_prompt, prefix_prompt
-from ..core.rng import counter_streams, drawn_normals, folded_words, normal_rows, paired_normals, split_words
+from ..core.rng import counter_streams, folded_words, normal_rows, paired_normals, split_words
 from ..core.sharding import sum_blocks
 from ..core.task import AbstractBlockSource
 
-HOST_NUMBERS = 1 << 18  # numbers of the inputs that are worked on at a time: they stay in a processor's cache
+HOST_NUMBERS = 1 << 16  # numbers of the inputs that numpy works on at a time: they stay in a processor's cache
+
+
+class _Prompts(NamedTuple):
+    """Some prompts of a block, and what their normals are drawn from.
+
+    Args:
+        start: number of the first of them within the set.
+        first: its number within the block, a multiple of the power of two that `number` does not exceed.
+        number: how many.
+        keys: the words of three keys: for inputs, task vectors and noise.
+    """
+
+    start: int
+    first: int
+    number: int
+    keys: tuple[np.ndarray, ...]
+
+    def normals(self, which: int, *shape: int) -> np.ndarray:
+        """The normals in float32 of an array of this shape in every prompt, from one of the keys, the prompts last."""
+        lanes = 1 << (self.number - 1).bit_length()
+        drawn = drawn_normals(self.keys[which], self.first, lanes, math.prod(shape))
+        return drawn.reshape(*shape, lanes)[..., : self.number]
 
 
 class RegressionSource(AbstractBlockSource):
@@ -119,53 +142,71 @@ class RegressionSource(AbstractBlockSource):
         plain = type(self) is RegressionSource and not self.paired  # a subclass labels its prompts as it likes
         return known and plain and counter_streams() and jax.default_backend() == "cpu" and jax.device_count() == 1
 
-    def _host_normals(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Number of the first prompt, and normals of inputs, task vectors and noise, some prompts at a time."""
-        words = np.asarray(jax.random.key_data(self.key))
-        tokens, dim = self.x_mean.shape
-        outputs, drawn = self.w_mean.shape[1], not self.noiseless or self.noise_labels
-        at_once = max(1, HOST_NUMBERS // (tokens * dim))
-        for index in range(self.num_blocks):
-            first = index * self.block_size
-            size = min(self.block_size, self.num_prompts - first)
-            own = folded_words(words, np.array([index]))
-            keys = split_words(own)[0]
-            x = drawn_normals(keys[:2], size * tokens * dim).reshape(size, tokens, dim)
-            u = drawn_normals(keys[2:], size * dim * outputs).reshape(size, dim, outputs)
-            noise = (
-                drawn_normals(folded_words(own[:, 0], np.array([1]))[:, 0], size * tokens * outputs) if drawn else None
-            )
-            for start in range(0, size, at_once):
-                part = slice(start, min(start + at_once, size))
-                extra = None if noise is None else noise.reshape(size, tokens, outputs)[part].astype(self.dtype)
-                yield first + start, x[part].astype(self.dtype), u[part].astype(self.dtype), extra
+    def _as_numpy(self, *arrays: Array) -> list[np.ndarray]:
+        """Arrays in the precision of the prompts, by numpy; also while something else is traced."""
+        with jax.ensure_compile_time_eval():
+            return [np.asarray(array).astype(self.dtype) for array in arrays]
+
+    def _host_prompts(self) -> Iterator[_Prompts]:
+        """All prompts, as many at a time as one call of `drawn_normals` has room for."""
+        size, total = self.block_size, self.num_prompts
+        lanes = min(size, 1 << (max(16, DRAWN // self.x_mean.size).bit_length() - 1))
+        with jax.ensure_compile_time_eval():
+            words = np.asarray(jax.random.key_data(self.key))
+        own = folded_words(words, np.arange(self.num_blocks))
+        for index, keys in enumerate(split_words(own)):
+            three = keys[:2], keys[2:], folded_words(own[:, index], np.array([1]))[:, 0]
+            for first in range(0, min(size, total - index * size), lanes):
+                start = index * size + first
+                yield _Prompts(start, first, min(lanes, total - start), three)
 
     def host_blocks(self) -> Iterator[HostBlock] | None:
         return self._host_blocks() if self._on_host() else None
 
     def _host_blocks(self) -> Iterator[HostBlock]:
+        (tokens, dim), outputs, dtype = self.x_mean.shape, self.w_mean.shape[1], self.dtype
         arrays = (self.inputs, self.x_mean, self.w_mean, self.w_whitener, self.prior_mean, self.prior_factor)
-        inputs, x_mean, w_mean, whitener, mean, factor = (np.asarray(array).astype(self.dtype) for array in arrays)
-        fixed, std = np.asarray(self.fixed_task).astype(self.dtype), np.asarray(self.noise_std).astype(self.dtype)
-        last = int(self.num_random)
-        for first, normals, u, noise in self._host_normals():
-            x = normals @ inputs.T - x_mean
-            w = mean + np.einsum("ij,bjo->bio", factor, np.einsum("oij,bjo->bio", whitener, u - w_mean))
-            w[max(0, last - first) :] = fixed
-            truth = x @ w
-            shown = truth if noise is None else noise if self.noise_labels else truth + std * noise
-            yield HostBlock(x, shown, truth)
+        inputs, x_mean, w_mean, whitener, mean, factor = self._as_numpy(*arrays)
+        fixed, std = self._as_numpy(self.fixed_task, self.noise_std)
+        own, noise_labels, noisy = int(self.num_random), self.noise_labels, self.noise_labels or not self.noiseless
+        at_once = max(16, HOST_NUMBERS // (tokens * dim))
+        # x = A z − m as one product, with a row of ones under the normals z
+        affine = np.concatenate([np.broadcast_to(inputs, (tokens, dim, dim)), -x_mean[..., None]], 2)
+        for some in self._host_prompts():
+            z, u = some.normals(0, tokens, dim), some.normals(1, dim, outputs).astype(dtype)
+            noise = some.normals(2, tokens, outputs) if noisy else None
+            centered = np.moveaxis(u - w_mean[..., None], 1, 0)  # (output, dim, prompt)
+            w = mean[..., None] + np.moveaxis(factor @ (whitener @ centered), 0, 1)
+            w[..., max(0, own - some.start) :] = fixed[..., None]
+            for first in range(0, some.number, at_once):
+                part = slice(first, min(first + at_once, some.number))
+                above = np.ones((tokens, dim + 1, part.stop - first), dtype)
+                above[:, :dim] = z[..., part]
+                found = np.empty((tokens, dim + outputs, part.stop - first), dtype)
+                x = np.matmul(affine, above, out=found[:, :dim])
+                truth = np.einsum("tip,iop->top", x, w[..., part])
+                if noise is None:
+                    found[:, dim:] = truth
+                elif noise_labels:
+                    found[:, dim:] = noise[..., part]
+                else:
+                    np.add(truth, std * noise[..., part].astype(dtype), out=found[:, dim:])
+                yield HostBlock(found, truth)
 
-    def _host_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_sums` by numpy."""
-        inputs = np.asarray(self.inputs).astype(self.dtype)
-        sums = [np.zeros(np.shape(array)) for array in (self.x_mean, self.w_mean, self.w_whitener)]
-        for _, normals, u, _ in self._host_normals():
-            columns = np.moveaxis(u, -1, 0).astype(np.float64)  # (output, prompt, dim)
-            sums[0] += (normals @ inputs.T).sum(0, dtype=np.float64)
-            sums[1] += u.sum(0, dtype=np.float64)
-            sums[2] += np.swapaxes(columns, 1, 2) @ columns
-        return sums[0], sums[1], sums[2]
+    @np.errstate(all="ignore")  # as JAX: what overflows is infinite
+    def _host_sums(self, *, center: bool, whiten: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`_sums` by numpy; zeros where nothing is to be corrected."""
+        (tokens, dim), outputs = self.x_mean.shape, self.w_mean.shape[1]
+        (inputs,) = self._as_numpy(self.inputs)
+        of_z, of_u, of_uu = np.zeros((tokens, dim)), np.zeros((dim, outputs)), np.zeros((outputs, dim, dim))
+        for some in self._host_prompts():
+            if center:
+                of_z += some.normals(0, tokens, dim).sum(2, dtype=np.float64)
+            if whiten:
+                u = some.normals(1, dim, outputs).astype(np.float64)
+                of_u += u.sum(2)
+                of_uu += np.stack([u[:, output] @ u[:, output].T for output in range(outputs)])
+        return of_z @ inputs.T.astype(np.float64), of_u, of_uu
 
     @kept
     def _sums(self) -> tuple[Array, Array, Array]:
@@ -191,7 +232,7 @@ class RegressionSource(AbstractBlockSource):
         Returns:
             The source of the corrected prompts.
         """
-        sums = self._host_sums() if self._on_host() else self._sums()
+        sums = self._host_sums(center=center, whiten=whiten) if self._on_host() else self._sums()
         xp = numpy_of(*sums)
         x_sum, w_sum, ww_sum = (xp.asarray(part) for part in sums)
         new = self
