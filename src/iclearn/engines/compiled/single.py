@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...core.forms import as_array
+from ...core.kept_programs import kept
 from ..base import AbstractEngine
 from ..batch.inputs import RunInputs
 from ..batch.rows import form_numbers, trained_factors, weight_rows
@@ -127,7 +128,7 @@ def _refilled(tree: Any, rows: np.ndarray) -> Any:
     return jax.tree.unflatten(structure, parts)
 
 
-@eqx.filter_jit
+@kept
 def _places(model: Any, engine: AbstractEngine) -> Array:
     """Where each number of `weight_rows` lies among all weights of the model: the rows of numbered weights."""
     arrays, rest = eqx.partition(model, eqx.is_array)
