@@ -23,7 +23,6 @@ from ..core.atomic import set_aside, write_text
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
 from ..core.threads import one_core_each
-from ..engines.compiled.switch import THREADS, thread_count
 from ..store.locks import held
 from .base import Figure, Paper, PaperOptions, Verdict
 from .lab import Lab
@@ -193,19 +192,17 @@ def _side_by_side(
     """The figures, each as soon as a process has collected and judged it.
 
     Processes and not threads, because most of the work is tracing programs, judging and drawing, which Python does one
-    at a time. They share an accelerator, so none takes its memory beforehand.
+    at a time. They share an accelerator, so none takes its memory beforehand. Each may use all cores: a process often
+    waits for runs that another one is making for both.
     """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts
     context = get_context("spawn")
-    settings = {
-        "seeds": lab.num_seeds, "offline": lab.offline, "workers": max(1, lab.workers // processes),
-        "refresh": lab.refresh,
-    }  # fmt: skip
+    settings = {"seeds": lab.num_seeds, "offline": lab.offline, "workers": lab.workers, "refresh": lab.refresh}
     sys.warnoptions.append(_NO_WARNING)
     said = context.SimpleQueue()
     listening = threading.Thread(target=_pass_on, args=(said, progress), daemon=True)
     listening.start()
-    begin = (os.getpid(), said, str(max(1, thread_count() // processes)))
+    begin = (os.getpid(), said)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_process, initargs=begin)
     try:
         with _no_main_module():  # the processes start with the first figure
@@ -249,11 +246,10 @@ _NO_WARNING = "ignore:resource_tracker:UserWarning"
 _said: Any = None  # in a process that collects figures: where to say what is being done
 
 
-def _begin_process(parent: int, said: Any, threads: str) -> None:
-    """Set up a process that collects figures: Ctrl-C, cores, and an end when its parent has ended."""
+def _begin_process(parent: int, said: Any) -> None:
+    """Set up a process that collects figures: Ctrl-C, and an end when its parent has ended."""
     global _said
     _said = said
-    os.environ.setdefault(THREADS, threads)  # cores are shared out
     interrupts.install("")
     interrupts.end_with(parent)
 
