@@ -192,12 +192,13 @@ def _side_by_side(
     """The figures, each as soon as a process has collected and judged it.
 
     Processes and not threads, because most of the work is tracing programs, judging and drawing, which Python does one
-    at a time. They share an accelerator, so none takes its memory beforehand. Each may use all cores: a process often
-    waits for runs that another one is making for both.
+    at a time. They share an accelerator, so none takes its memory beforehand. Two cores are used by each
+    of two processes: one often waits for runs that the other is making for both.
     """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts
     context = get_context("spawn")
-    settings = {"seeds": lab.num_seeds, "offline": lab.offline, "workers": lab.workers, "refresh": lab.refresh}
+    workers = max(2, lab.workers // processes)
+    settings = {"seeds": lab.num_seeds, "offline": lab.offline, "workers": workers, "refresh": lab.refresh}
     sys.warnoptions.append(_NO_WARNING)
     said = context.SimpleQueue()
     listening = threading.Thread(target=_pass_on, args=(said, progress), daemon=True)
