@@ -66,12 +66,12 @@ def help_time(repeats: int, target: float | None) -> list[Result]:
 
 def cases(scale: Scale) -> Iterator[Case]:
     small, count = SMALL if scale.quick else "", scale.processes
-    times = (None, None, None) if scale.quick else (8.0, 60.0, 0.5)
+    times = (None, None, None, None) if scale.quick else (4.0, 60.0, 0.5, 1.5)
     yield Case("shell/help", functools.partial(help_time, max(3, scale.repeats), times[2]))
     yield Case(
         "shell/attnM",
         functools.partial(
-            together, "shell/attnM", "README attnM command", [ATTN_M + small], count, (times[0], times[0])
+            together, "shell/attnM", "README attnM command", [ATTN_M + small], count, (times[0], times[3])
         ),
     )
     yield Case(

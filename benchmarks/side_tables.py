@@ -229,6 +229,11 @@ def startup(folder: Path) -> list[str]:
     return table(["what", "seconds", "of the processor", "from"], rows, "lrrl")
 
 
+def _paper_words(name: str) -> str:
+    paper, dash, exact = name.partition("-exact")
+    return f"`iclearn reproduce {paper}`, its exact figures" if dash and not exact else f"`iclearn reproduce {name}`"
+
+
 def papers(folder: Path) -> list[str]:
     """Seconds of whole papers."""
     found: dict[str, list[str]] = {}
@@ -239,8 +244,8 @@ def papers(folder: Path) -> list[str]:
             if row["name"].startswith("paper/") and not (name == "cpu.json" and row["name"] in newer):
                 where = f"{report['machine']['device']}, {report['machine']['cores']} cores"
                 cells = found.setdefault(row["name"].removeprefix("paper/"), [])
-                cells.append(f"{number(row['median'])} s on {where} ({source(name, report)})")
-    rows = [[f"`iclearn reproduce {paper}`", "; ".join(cells)] for paper, cells in sorted(found.items())]
+                cells.append(f"{number(row['median'])} s on {where} ({source(name, report | row)})")  # a row's own day
+    rows = [[_paper_words(paper), "; ".join(cells)] for paper, cells in sorted(found.items())]
     return table(["paper", "from shell to page, nothing stored"], rows, "ll")
 
 
@@ -266,6 +271,6 @@ def sweeps(folder: Path) -> list[str]:
     for one in report["batch"]:
         share = f"{one['share_of_matrix_product']:.0%} of a matrix product"
         work = f"{one['name']}, {one['steps']:,} steps, {one['dtype']}"
-        cells = ["cpu", work, "compiled (Numba)", number(one["runs_per_second"]["compiled"]), share]
+        cells = ["cpu", work, "compiled", number(one["runs_per_second"]["compiled"]), share]
         rows.append([*cells, source("compiled-cpu.json", report)])
     return table(["device", "work", "way", "runs a second", "share of peak", "from"], rows, "lllrrl")

@@ -100,4 +100,5 @@ def show_figure(figure: Figure, fallback: Path) -> Path | None:
     if has_display() and plt.get_backend().lower() not in ("agg", "pdf", "svg", "ps", "cairo"):
         plt.show()
         return None
-    return save_figure(figure, fallback)
+    save_formats(figure, fallback.parent, fallback.stem, [fallback.suffix.removeprefix(".")])
+    return fallback
