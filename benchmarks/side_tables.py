@@ -244,7 +244,9 @@ def papers(folder: Path) -> list[str]:
             if row["name"].startswith("paper/") and not (name == "cpu.json" and row["name"] in newer):
                 where = f"{report['machine']['device']}, {report['machine']['cores']} cores"
                 cells = found.setdefault(row["name"].removeprefix("paper/"), [])
-                cells.append(f"{number(row['median'])} s on {where} ({source(name, report | row)})")  # a row's own day
+                cells.append(
+                    f"{number(row['median'])} s on {where} ({source(name, row if 'started' in row else report)})"
+                )
     rows = [[_paper_words(paper), "; ".join(cells)] for paper, cells in sorted(found.items())]
     return table(["paper", "from shell to page, nothing stored"], rows, "ll")
 
