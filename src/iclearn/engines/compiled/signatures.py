@@ -18,7 +18,7 @@ class Parameter(NamedTuple):
 
 
 def read_signature(source: str) -> tuple[str, list[Parameter]]:
-    """The entry of a program: its last function, whose decorator holds its signature.
+    r"""The entry of a program: its last function, whose decorator holds its signature.
 
     Args:
         source: of a program.

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import BOOL, INT, REALS, Arithmetic
 from .signatures import read_signature
 
 ir: Any = importlib.import_module("llvmlite.ir")  # it says nothing of types
-_INT, _BOOL, _VOID = ir.IntType(64), ir.IntType(1), ir.VoidType()
-_REALS = {"float64": ir.DoubleType(), "float32": ir.FloatType()}
-_FAST = ("contract",)
 _ALIGN = 64  # bytes: whole lines of a cache
 _ORDERS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
@@ -58,7 +56,7 @@ def translated(source: str, name: str, *, apart: bool = False) -> Any:
             exec(compile(ast.Module([node], []), name, "exec"), constants)
     program = _Program(ir.Module(name), constants, functions, apart)
     entry, parameters = read_signature(source)
-    program.compile(entry, [(_REALS.get(kind, _INT), axes) for kind, axes in parameters], outside=True)
+    program.compile(entry, [(REALS.get(kind, INT), axes) for kind, axes in parameters], outside=True)
     return program.module
 
 
@@ -69,7 +67,7 @@ class _Program:
         self, module: Any, constants: dict[str, Any], functions: dict[str, ast.FunctionDef], apart: bool
     ) -> None:
         self.module, self.constants, self.functions, self.apart = module, constants, functions, apart
-        self.real = _REALS[np.dtype(constants["REAL"]).name]
+        self.real = REALS[np.dtype(constants["REAL"]).name]
         self._made: dict[str, Any] = {}
         self._tables: dict[str, Span] = {}
 
@@ -79,9 +77,9 @@ class _Program:
         node = self.functions[name]
         types: list[Any] = []
         for kind, axes in kinds:
-            types += [kind.as_pointer(), *[_INT] * (axes if outside else 0)] if axes else [kind]
+            types += [kind.as_pointer(), *[INT] * (axes if outside else 0)] if axes else [kind]
         returns = any(isinstance(part, ast.Return) and part.value is not None for part in ast.walk(node))
-        function = ir.Function(self.module, ir.FunctionType(self.real if returns else _VOID, types), name)
+        function = ir.Function(self.module, ir.FunctionType(self.real if returns else ir.VoidType(), types), name)
         if not outside:
             function.linkage = "internal"
             if self.apart:
@@ -102,22 +100,22 @@ class _Program:
         """An array of constants."""
         if name not in self._tables:
             values = np.asarray(self.constants[name], np.float64)
-            kind = ir.ArrayType(_REALS["float64"], values.size)
+            kind = ir.ArrayType(REALS["float64"], values.size)
             held = ir.GlobalVariable(self.module, kind, f"table_{name}")
             held.global_constant, held.linkage = True, "internal"
             held.initializer = ir.Constant(kind, values.ravel().tolist())
-            start = held.gep([ir.Constant(_INT, 0), ir.Constant(_INT, 0)])
-            self._tables[name] = Span(start, tuple(ir.Constant(_INT, length) for length in values.shape))
+            start = held.gep([ir.Constant(INT, 0), ir.Constant(INT, 0)])
+            self._tables[name] = Span(start, tuple(ir.Constant(INT, length) for length in values.shape))
         return self._tables[name]
 
 
-class _Body:
+class _Body(Arithmetic):
     """One function while it is written."""
 
     def __init__(self, program: _Program, function: Any, arguments: dict[str, Any]) -> None:
-        self.program, self.function = program, function
         self.head = ir.IRBuilder(function.append_basic_block("head"))  # where room is made
-        self.code = ir.IRBuilder(function.append_basic_block("body"))
+        super().__init__(program.module, ir.IRBuilder(function.append_basic_block("body")))
+        self.program, self.function = program, function
         self.spans = {name: value for name, value in arguments.items() if isinstance(value, Span)}
         self.places: dict[str, Any] = {}
         self.ends: list[Any] = []  # where ``break`` leads to
@@ -184,13 +182,13 @@ class _Body:
         assert isinstance(line.iter, ast.Call)
         assert isinstance(line.target, ast.Name)
         bounds = [self.value(part) for part in line.iter.args]
-        start = bounds[0] if len(bounds) > 1 else ir.Constant(_INT, 0)
-        stop, stride = bounds[1 if len(bounds) > 1 else 0], bounds[2] if len(bounds) > 2 else ir.Constant(_INT, 1)
+        start = bounds[0] if len(bounds) > 1 else ir.Constant(INT, 0)
+        stop, stride = bounds[1 if len(bounds) > 1 else 0], bounds[2] if len(bounds) > 2 else ir.Constant(INT, 1)
         check, body, end = (self.function.append_basic_block(word) for word in ("check", "loop", "end"))
         before = self.code.block
         self.code.branch(check)
         self.code.position_at_end(check)
-        index = self.code.phi(_INT)
+        index = self.code.phi(INT)
         index.add_incoming(start, before)
         self.code.cbranch(self.code.icmp_signed("<", index, stop), body, end)
         self.code.position_at_end(body)
@@ -235,13 +233,13 @@ class _Body:
         shape = node.args[0].elts if isinstance(node.args[0], ast.Tuple) else [node.args[0]]
         lengths = [int(eval(ast.unparse(part), dict(self.program.constants))) for part in shape]
         count = math.prod(lengths)
-        held = self.head.alloca(self.program.real, size=ir.Constant(_INT, max(1, count)))
+        held = self.head.alloca(self.program.real, size=ir.Constant(INT, max(1, count)))
         held.align = _ALIGN
         if zero:
-            size = count * (8 if self.program.real == _REALS["float64"] else 4)
-            fill = self.program.module.declare_intrinsic("llvm.memset", [held.type, _INT])
-            self.code.call(fill, [held, ir.Constant(ir.IntType(8), 0), ir.Constant(_INT, size), ir.Constant(_BOOL, 0)])
-        return Span(held, tuple(ir.Constant(_INT, length) for length in lengths))
+            size = count * (8 if self.program.real == REALS["float64"] else 4)
+            fill = self.program.module.declare_intrinsic("llvm.memset", [held.type, INT])
+            self.code.call(fill, [held, ir.Constant(ir.IntType(8), 0), ir.Constant(INT, size), ir.Constant(BOOL, 0)])
+        return Span(held, tuple(ir.Constant(INT, length) for length in lengths))
 
     # values
 
@@ -249,7 +247,7 @@ class _Body:
         return getattr(self, f"value_{type(node).__name__}")(node)
 
     def value_Constant(self, node: ast.Constant) -> Any:
-        return ir.Constant(_INT if isinstance(node.value, int) else _REALS["float64"], node.value)
+        return ir.Constant(INT if isinstance(node.value, int) else REALS["float64"], node.value)
 
     def value_Name(self, node: ast.Name) -> Any:
         if node.id in self.spans:
@@ -260,13 +258,13 @@ class _Body:
         if np.ndim(constant):
             return self.program.table(node.id)
         if isinstance(constant, int):
-            return ir.Constant(_INT, constant)
+            return ir.Constant(INT, constant)
         kind = constant.dtype.name if isinstance(constant, np.floating) else "float64"
-        return ir.Constant(_REALS[kind], float(constant))
+        return ir.Constant(REALS[kind], float(constant))
 
     def value_Attribute(self, node: ast.Attribute) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "np":  # np.inf, np.nan
-            return ir.Constant(_REALS["float64"], float(getattr(np, node.attr)))
+            return ir.Constant(REALS["float64"], float(getattr(np, node.attr)))
         assert node.attr == "size"
         return self.value(node.value).lengths[0]
 
@@ -283,7 +281,7 @@ class _Body:
         if isinstance(node.op, ast.Not):
             return self.code.not_(self.truth(node.operand))
         value = self.value(node.operand)
-        return self.code.neg(value) if value.type == _INT else self.code.fneg(value)
+        return self.code.neg(value) if value.type == INT else self.code.fneg(value)
 
     def value_BoolOp(self, node: ast.BoolOp) -> Any:  # both sides have no effects, so both are computed
         join = self.code.or_ if isinstance(node.op, ast.Or) else self.code.and_
@@ -294,7 +292,7 @@ class _Body:
 
     def value_Compare(self, node: ast.Compare) -> Any:
         left, right, order = self.value(node.left), self.value(node.comparators[0]), _ORDERS[type(node.ops[0])]
-        if left.type == right.type == _INT:
+        if left.type == right.type == INT:
             return self.code.icmp_signed(order, left, right)
         kind = self.common(left, right)
         compare = self.code.fcmp_unordered if order == "!=" else self.code.fcmp_ordered
@@ -320,46 +318,5 @@ class _Body:
         }  # fmt: skip
         return known[name](*given)
 
-    def larger(self, left: Any, right: Any) -> Any:
-        """As Python and Numba have it: of two the first, unless the second is larger."""
-        kind = self.common(left, right)
-        left, right = self.cast(left, kind), self.cast(right, kind)
-        return self.code.select(self.code.fcmp_ordered(">", right, left), right, left)
-
-    def smaller(self, left: Any, right: Any) -> Any:
-        kind = self.common(left, right)
-        left, right = self.cast(left, kind), self.cast(right, kind)
-        return self.code.select(self.code.fcmp_ordered("<", right, left), right, left)
-
-    def intrinsic(self, name: str, *values: Any) -> Any:
-        reals = [self.cast(v, _REALS["float64"]) if v.type == _INT else v for v in values]
-        return self.code.call(self.program.module.declare_intrinsic(f"llvm.{name}", [reals[0].type]), reals)
-
     def truth(self, node: ast.expr) -> Any:
         return self.value(node)
-
-    def operation(self, op: ast.operator, left: Any, right: Any) -> Any:
-        if left.type == right.type == _INT and not isinstance(op, ast.Div | ast.Pow):
-            whole = {
-                ast.Add: self.code.add, ast.Sub: self.code.sub, ast.Mult: self.code.mul, ast.FloorDiv: self.code.sdiv,
-                ast.Mod: self.code.srem,
-            }  # of numbers that are not negative # fmt: skip
-            return whole[type(op)](left, right)
-        kind = self.common(left, right)
-        left, right = self.cast(left, kind), self.cast(right, kind)
-        if isinstance(op, ast.Pow):
-            return self.intrinsic("pow", left, right)
-        real = {ast.Add: self.code.fadd, ast.Sub: self.code.fsub, ast.Mult: self.code.fmul, ast.Div: self.code.fdiv}
-        return real[type(op)](left, right, flags=_FAST)
-
-    def common(self, *values: Any) -> Any:
-        """The precision of a result: single only where all are."""
-        single = all(value.type == _REALS["float32"] for value in values)
-        return _REALS["float32" if single else "float64"]
-
-    def cast(self, value: Any, kind: Any) -> Any:
-        if value.type == kind:
-            return value
-        if value.type == _INT:
-            return self.code.sitofp(value, kind)
-        return self.code.fptrunc(value, kind) if kind == _REALS["float32"] else self.code.fpext(value, kind)
