@@ -83,7 +83,7 @@ CASES = {
     "full, moments, written out": recipe("separate", dim=2, prompts=80, rank=2),
     "full, moments, loops": recipe("merged", dim=4, heads=3, prompts=80, steps=200),
     "full, moments, loops, separate": recipe("separate", dim=4, heads=3, rank=3, prompts=80, steps=200),
-    "a program of rank 4": recipe("separate", dim=4, heads=2, rank=3, prompts=80, steps=200, rule="adam"),
+    "full, moments, rank 3, adam": recipe("separate", dim=4, heads=2, rank=3, prompts=80, steps=200, rule="adam"),
     "reduced, moments, loops": recipe("separate_reduced", dim=6, heads=3, rank=2, prompts=80, steps=200),
     "larger, diagonal": recipe("separate_reduced", dim=7, heads=5, rank=3, rotate=False, steps=200),
     "momentum": recipe(rule="momentum", prompts=80),
@@ -103,7 +103,7 @@ SLOW = {
 
 
 def chosen(names, slow: set[str]) -> list:
-    """Every compiled program takes seconds to compile: those that add least are marked slow."""
+    """The loop in JAX takes seconds to compile for every case: those that add least are marked slow."""
     return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else [], id=name) for name in names]
 
 

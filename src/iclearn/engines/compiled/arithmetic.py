@@ -24,15 +24,16 @@ class Arithmetic:
         self.module, self.code = module, code
 
     def larger(self, left: Any, right: Any) -> Any:
-        """As Python and Numba have it: of two the first, unless the second is larger."""
-        kind = self.common(left, right)
-        left, right = self.cast(left, kind), self.cast(right, kind)
-        return self.code.select(self.code.fcmp_ordered(">", right, left), right, left)
+        return self._second_if(">", left, right)
 
     def smaller(self, left: Any, right: Any) -> Any:
-        kind = self.common(left, right)
-        left, right = self.cast(left, kind), self.cast(right, kind)
-        return self.code.select(self.code.fcmp_ordered("<", right, left), right, left)
+        return self._second_if("<", left, right)
+
+    def _second_if(self, order: str, first: Any, second: Any) -> Any:
+        """The second number where it is so compared with the first, as `max` and `min` of Python; else the first."""
+        kind = self.common(first, second)
+        first, second = self.cast(first, kind), self.cast(second, kind)
+        return self.code.select(self.code.fcmp_ordered(order, second, first), second, first)
 
     def intrinsic(self, name: str, *values: Any) -> Any:
         reals = [self.cast(v, REALS["float64"]) if v.type == INT else v for v in values]

@@ -95,9 +95,7 @@ def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features, triple = llvm.get_host_cpu_features().flatten(), llvm.get_default_triple()
-    if triple.startswith(
-        "x86_64"
-    ):  # which has instructions for numbers that lie apart, slower than reading them singly
+    if triple.startswith("x86_64"):  # to read numbers that lie apart by one instruction is slower than one by one
         features += ",+prefer-no-gather,+prefer-no-scatter"
     found = llvm.Target.from_triple(triple)
     return found.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)

@@ -160,7 +160,7 @@ class _Body(Arithmetic):
         self.code.position_at_end(self.function.append_basic_block("unreached"))
 
     def write_If(self, line: ast.If) -> None:
-        with self.code.if_else(self.truth(line.test)) as (then, otherwise):
+        with self.code.if_else(self.value(line.test)) as (then, otherwise):
             with then:
                 self.statements(line.body)
             with otherwise:
@@ -170,7 +170,7 @@ class _Body(Arithmetic):
         check, body, end = (self.function.append_basic_block(word) for word in ("check", "loop", "end"))
         self.code.branch(check)
         self.code.position_at_end(check)
-        self.code.cbranch(self.truth(line.test), body, end)
+        self.code.cbranch(self.value(line.test), body, end)
         self.code.position_at_end(body)
         self.ends.append(end)
         self.statements(line.body)
@@ -279,13 +279,13 @@ class _Body(Arithmetic):
 
     def value_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
-            return self.code.not_(self.truth(node.operand))
+            return self.code.not_(self.value(node.operand))
         value = self.value(node.operand)
         return self.code.neg(value) if value.type == INT else self.code.fneg(value)
 
     def value_BoolOp(self, node: ast.BoolOp) -> Any:  # both sides have no effects, so both are computed
         join = self.code.or_ if isinstance(node.op, ast.Or) else self.code.and_
-        first, *rest = (self.truth(part) for part in node.values)
+        first, *rest = (self.value(part) for part in node.values)
         for other in rest:
             first = join(first, other)
         return first
@@ -299,7 +299,7 @@ class _Body(Arithmetic):
         return compare(order, self.cast(left, kind), self.cast(right, kind))
 
     def value_IfExp(self, node: ast.IfExp) -> Any:
-        condition, left, right = self.truth(node.test), self.value(node.body), self.value(node.orelse)
+        condition, left, right = self.value(node.test), self.value(node.body), self.value(node.orelse)
         kind = left.type if left.type == right.type else self.common(left, right)
         return self.code.select(condition, self.cast(left, kind), self.cast(right, kind))
 
@@ -317,6 +317,3 @@ class _Body(Arithmetic):
             "math.sqrt": lambda x: self.intrinsic("sqrt", x), "max": self.larger, "min": self.smaller,
         }  # fmt: skip
         return known[name](*given)
-
-    def truth(self, node: ast.expr) -> Any:
-        return self.value(node)
