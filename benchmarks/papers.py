@@ -28,6 +28,7 @@ SMALLEST = {
 # Figures of zhang2025 that train linear attention: all but fig5, which trains softmax attention on every prompt.
 SAMPLED = {"zhang2025": {"fig5"}}
 EXACT_TARGETS = {"zhang2025": (120.0, None)}
+SWEEP_TARGET = 300.0
 
 
 def exact_figures(paper: str) -> list[str]:
@@ -37,32 +38,32 @@ def exact_figures(paper: str) -> list[str]:
 def measure(paper: str, *, quick: bool, exact: bool = False) -> list[Result]:
     target = (EXACT_TARGETS if exact else TARGETS)[paper][jax.default_backend() != "cpu"]
     chosen = [SMALLEST[paper], "--seeds", "2"] if quick else exact_figures(paper) if exact else []
-    command = ["reproduce", paper, *chosen]
+    name, words = (f"{paper}-exact", ", its exact figures") if exact else (paper, "")
+    what = f"`iclearn reproduce {paper}`{words}"
+    return [timed(f"paper/{name}", what, ["reproduce", paper, *chosen], None if quick else target)]
+
+
+def measure_sweep(*, quick: bool) -> list[Result]:
+    """100,000 runs of 60,001 steps, with phase diagram and verdicts."""
+    command = ["sweep", "plateaus", "--preset", "small" if quick else "medium"]
+    return [timed("sweep/plateaus-medium", f"`iclearn {' '.join(command)}`", command, None if quick else SWEEP_TARGET)]
+
+
+def timed(name: str, what: str, command: list[str], target: float | None) -> Result:
+    """A command that writes verdicts, with nothing stored and an empty compile cache."""
     with tempfile.TemporaryDirectory(prefix="iclearn-bench-") as folder:
         out = Path(folder) / "out"
         env = {"ICLEARN_COMPILE_CACHE": str(Path(folder) / "cache"), "MPLBACKEND": "Agg"}
         done = run_process([sys.executable, "-m", "iclearn", *command, "--out", str(out)], cwd=folder, env=env)
-        verdicts = json.loads((out / "verdicts.json").read_text())
+        outcomes = [verdict["verdict"] for verdict in json.loads((out / "verdicts.json").read_text())]
         figures = json.loads((out / "facts.json").read_text())
-    outcomes = [verdict["verdict"] for verdict in verdicts]
     told = {
         "command": f"iclearn {' '.join(command)}",
         "verdicts": {name: outcomes.count(name) for name in sorted(set(outcomes))},
         "figures": {name: facts["total_seconds"] for name, facts in figures.items()},
         "cores_used": done.cpu / done.wall,
     }
-    what = f"`iclearn reproduce {paper}`, its exact figures" if exact else f"`{told['command']}`"
-    return [
-        Result(
-            f"paper/{paper}{'-exact' if exact else ''}",
-            what,
-            "s",
-            (done.wall,),
-            None if quick else target,
-            told,
-            (done.cpu,),
-        )
-    ]
+    return Result(name, what, "s", (done.wall,), target, told, (done.cpu,))
 
 
 def cases(scale: Scale) -> Iterator[Case]:
@@ -71,3 +72,4 @@ def cases(scale: Scale) -> Iterator[Case]:
     for paper in EXACT_TARGETS:
         work = functools.partial(measure, paper, quick=scale.quick, exact=True)
         yield Case(f"paper/{paper}-exact", work, long=True)
+    yield Case("sweep/plateaus-medium", functools.partial(measure_sweep, quick=scale.quick), long=True)
