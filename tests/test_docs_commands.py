@@ -36,21 +36,14 @@ INSTEAD = {
     "dev/check": ("", "it runs this suite; its syntax is checked"),
     "dev/build --twice --check": ("", "tests/test_packaging.py builds twice and, marked slow, installs the wheel"),
     "dev/build": ("", "as above"),
+    "pip install .": ("", "as above"),
     "podman build -t iclearn:0.1.0 .": ("", "no container engine: tests/test_packaging.py reads the file"),
     "podman run --rm iclearn:0.1.0 doctor": ("iclearn doctor", "without the container"),
     'podman run --rm -v "$PWD":/work iclearn:0.1.0 reproduce zhang2025 fig4': (
         "iclearn reproduce zhang2025 fig4 --list", "without the container; minutes",
     ),
-    "iclearn train --model attnS --head 5 --init 1e-2 --epoch 10001 --lr 0.02 --show": (
-        "iclearn train --model attnS --head 5 --init 1e-2 --epoch 101 --lr 0.02 --show", "fewer steps",
-    ),
-    "iclearn train --model attnS --heads 5 --prompts inf --init 1e-2 --steps 20001 --lr 0.02 --plot staircase.png": (
-        "iclearn train --model attnS --heads 5 --prompts inf --init 1e-2 --steps 101 --lr 0.02 --plot staircase.png",
-        "fewer steps",
-    ),
     "iclearn explore": ("iclearn explore --static explorer.html", "it would serve until it is stopped"),
     "iclearn report": ("iclearn report lr", "nothing is reproduced here: a sweep is read"),
-    "iclearn report swept/plateaus-small": ("iclearn report lr --out lr.html", "a small sweep for the shipped one"),
     "iclearn report sweeps/lr-1a2b3c4d --out lr.html": ("iclearn report lr --out lr.html", "the sweep of this folder"),
     "iclearn report reproduced/zhang2025 --out zhang.html": (
         "iclearn report lr --out zhang.html", "nothing is reproduced here",
