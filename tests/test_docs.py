@@ -96,7 +96,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr[-2000:]
     page = (tmp_path / "site" / "reference" / "theory-zhang2025" / "index.html").read_text()
