@@ -49,6 +49,7 @@ import numpy as np
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+ROOM = 1 << 30  # bytes of the compile cache and of what tests write
 MOST_MAPS = int(os.environ.get("ICLEARN_TEST_MAPS", "25000"))  # memory maps of a process
 
 
@@ -65,6 +66,16 @@ def golden():
 
     read.folder = folder  # type: ignore[attr-defined]
     return read
+
+
+def pytest_configure(config):
+    """Stop at once where the temporary folder is too small."""
+    folder = tempfile.gettempdir()
+    if (free := shutil.disk_usage(folder).free) < ROOM and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(
+            f"the tests need {ROOM >> 20} MB in the temporary folder, and {folder} has {free >> 20} MB left: "
+            "free some, or set TMPDIR to a folder with more"
+        )
 
 
 def pytest_runtest_setup(item):
