@@ -34,7 +34,7 @@ def small_disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here (it takes root)")
+        pytest.skip("only root can mount a small file system (sudo pytest, or a container)")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 

@@ -29,7 +29,9 @@ from iclearn.store import Store
 from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.regression import LinearRegression
 
-needs_numba = pytest.mark.skipif(numba_version() is None, reason="Numba (the extra fast) is not installed")
+needs_numba = pytest.mark.skipif(
+    numba_version() is None, reason="compiled code needs numba (pip install 'iclearn[fast]')"
+)
 FAMILIES = ("merged", "separate", "merged_reduced", "separate_reduced", "mlp", "conv")
 
 

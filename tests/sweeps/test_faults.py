@@ -20,7 +20,7 @@ from sweep_cases import tiny
 from iclearn.cli import main
 from iclearn.sweeps import SweepFolder
 
-pytest.importorskip("dask.distributed")
+pytest.importorskip("dask.distributed", reason="Dask is not installed (pip install 'iclearn[dask]')")
 
 SPEC = {
     "name": "faults",
