@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
-import mmap
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 
-def knows_flag(name: str) -> bool:
-    """Whether the installed XLA has a flag: it ends the process at one that it does not know."""
-    spec = importlib.util.find_spec("jaxlib")
-    for library in Path(spec.origin).parent.glob("libjax_common*") if spec and spec.origin else ():
-        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return text.find(name.encode()) >= 0
-    return False
+def xla_starts(flags: str) -> bool:
+    """Whether the installed XLA knows these flags: at one that it does not know it ends the process."""
+    start = "from jaxlib import xla_client; xla_client.make_cpu_client()"
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    return not subprocess.run([sys.executable, "-c", start], env=environment, capture_output=True).returncode
 
 
 # `pytest -m gpu` asks for the accelerator; xdist's workers inherit the answer.
-if "gpu" in sys.argv[1:]:
+if ("-m", "gpu") in pairwise(sys.argv):
     os.environ["ICLEARN_TEST_DEVICE"] = "gpu"
-if os.environ.get("ICLEARN_TEST_DEVICE") != "gpu":
+ON_GPU = os.environ.get("ICLEARN_TEST_DEVICE") == "gpu"
+if ON_GPU:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several workers share the memory
+else:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("ICLEARN_TRACEBACK", "1")  # a bug is a traceback here, and not one line
 # Most of the suite's time is XLA compiling programs that run for milliseconds: it optimizes nothing here, takes its
 # older and quicker emitter of fused loops, and leaves the other core alone. `test_optimized.py` has what users have.
-if "XLA_FLAGS" not in os.environ:
-    QUICK = {"xla_cpu_use_fusion_emitters": "false", "xla_cpu_parallel_codegen_split_count": "1"}
-    known = [f"--{flag}={value}" for flag, value in QUICK.items() if knows_flag(flag)]
+if "XLA_FLAGS" not in os.environ and not ON_GPU:
+    quick = ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1"]
+    known = [flag for flag in quick if xla_starts(flag)]
     os.environ["XLA_FLAGS"] = " ".join(["--xla_backend_optimization_level=0", *known])
 # Most tests are of the plain loop, in few steps; those of compiled code switch it on and compare it with that.
 os.environ.setdefault("ICLEARN_COMPILED", "off")
@@ -48,6 +49,7 @@ import numpy as np
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+ROOM = 1 << 30  # bytes of the compile cache and of what tests write
 MOST_MAPS = int(os.environ.get("ICLEARN_TEST_MAPS", "25000"))  # memory maps of a process
 
 
@@ -64,6 +66,25 @@ def golden():
 
     read.folder = folder  # type: ignore[attr-defined]
     return read
+
+
+def pytest_configure(config):
+    """Stop at once where the temporary folder is too small."""
+    folder = tempfile.gettempdir()
+    if (free := shutil.disk_usage(folder).free) < ROOM and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(
+            f"the tests need {ROOM >> 20} MB in the temporary folder, and {folder} has {free >> 20} MB left: "
+            "free some, or set TMPDIR to a folder with more"
+        )
+
+
+def pytest_runtest_setup(item):
+    """A test of the accelerator says where there is none."""
+    if item.get_closest_marker("gpu"):
+        import jax
+
+        if jax.default_backend() == "cpu":
+            pytest.skip("JAX found no accelerator: run `pytest -m gpu` on a machine with one and JAX's package for it")
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ def test_progress_under_the_cell(tmp_path):
     pytest.importorskip("ipykernel", reason="ipykernel is not installed (pip install ipykernel)")
     cells = [FIRST, CELL.format(patience=0.0, seed=0), CELL.format(patience=1e9, seed=1)]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [[o.data["text/html"] for o in c.outputs if o.output_type == "display_data"] for c in notebook.cells]
     assert [len(bars) for bars in shown] == [0, 2, 0]
     for bar, words in zip(shown[1], ["steps", "runs"], strict=True):

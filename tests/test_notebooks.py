@@ -17,6 +17,6 @@ def test_a_notebook_runs(path, tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed (pip install nbclient ipykernel)")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed (pip install ipykernel)")
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
     assert sum(map(bool, outputs)) >= 3  # it shows something

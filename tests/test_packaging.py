@@ -18,7 +18,9 @@ import iclearn
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 REPOSITORY = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout of the repository")
-HATCHLING = pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling: the extra `test`")
+HATCHLING = pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed (pip install hatchling)"
+)
 
 
 @pytest.fixture(scope="module")

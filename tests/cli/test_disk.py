@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from held_commands import LIMIT, HeldCommand
 
 from iclearn.cli import main
 from iclearn.core.trace import Trace
@@ -25,7 +25,7 @@ reduce: {curve: true}
 
 def iclearn(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "iclearn", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def small_disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here (it takes root)")
+        pytest.skip("only root can mount a small file system (sudo pytest, or a container)")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
@@ -67,15 +67,12 @@ def test_a_full_disk_is_named_and_harms_nothing(small_disk, monkeypatch, words):
 
 def test_a_folder_removed_in_mid_run(tmp_path):
     """The run ends stored in the folder made anew, or in one line; never in a store that cannot be read."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "iclearn", *LARGE, "--out", "gone/runs"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "gone/runs").exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    shutil.rmtree(tmp_path / "gone", ignore_errors=True)
-    _, told = process.communicate(timeout=300)
+    assert main([*SMALL, "--out", str(tmp_path / "gone/runs")]) == 0
+    process = HeldCommand([*LARGE, "--out", "gone/runs"], tmp_path, after="signs")
+    process.until_held()
+    shutil.rmtree(tmp_path / "gone")
+    process.go_on()
+    _, told = process.communicate(timeout=LIMIT)
     assert "Traceback" not in told
     assert process.returncode in (0, 2), told
     if process.returncode == 2:

@@ -15,7 +15,7 @@ from iclearn.engines.run_kinds import FreshDocuments, OneRun, many_runs, one_run
 from iclearn.models.softmax_layers import SoftmaxLayer
 from iclearn.tasks.softmax_regression import SoftmaxRegression
 
-pytest.importorskip("numba")
+pytest.importorskip("numba", reason="compiled code needs numba (pip install 'iclearn[fast]')")
 
 RECIPE = icl.Recipe(
     task=SoftmaxRegression(context_len=11, dim=5, scale=1.0),

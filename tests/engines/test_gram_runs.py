@@ -15,7 +15,7 @@ from iclearn.engines.optimizers import Hyper
 from iclearn.models import LSATogether
 from iclearn.models.features import fold_pairs
 
-pytest.importorskip("numba")
+pytest.importorskip("numba", reason="compiled code needs numba (pip install 'iclearn[fast]')")
 
 GROUP = LSATogether((icl.LSA(1, "trainable"), icl.LSA(1), icl.LSA(3)))
 STAGES = [(icl.Optimizer("adam", 1e-2), 60), (icl.Optimizer("adam", 1e-3), 40)]

@@ -22,7 +22,9 @@ from iclearn.engines.compiled.switch import numba_version
 from iclearn.engines.compiled.update_rules import MEMORY
 from iclearn.engines.contractions import Sizes
 
-pytestmark = pytest.mark.skipif(numba_version() is None, reason="llvmlite, which comes with Numba, is not installed")
+pytestmark = pytest.mark.skipif(
+    numba_version() is None, reason="llvmlite comes with numba (pip install 'iclearn[fast]')"
+)
 
 
 def as_python(source: str, entry: str):

@@ -13,7 +13,7 @@ from iclearn.engines.compiled.switch import SWITCH
 from iclearn.engines.run_kinds import OneRun, SampledRuns, one_run
 from iclearn.models import LSATogether
 
-pytest.importorskip("numba")
+pytest.importorskip("numba", reason="compiled code needs numba (pip install 'iclearn[fast]')")
 
 GROUP = LSATogether((icl.LSA(1, "trainable"), icl.LSA(1), icl.LSA(3)))
 TASK = icl.LinearRegression(

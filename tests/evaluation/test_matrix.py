@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 
 import jax.numpy as jnp
 import numpy as np
@@ -138,27 +137,28 @@ def test_programs_that_solve_run_alone_and_others_together():
 
     def plain() -> None:
         with turns.taken(alone=False):
-            together.wait(30)  # both are there at once
+            together.wait(600)  # both are there at once
             log.append("plain")
 
     def solving() -> None:
         with turns.taken(alone=True):
             log.append("alone")
+            inside.set()
             assert not entered.wait(0.2)
             log.append("done")
 
     def later() -> None:
+        inside.wait()
         with turns.taken(alone=False):
             entered.set()
 
-    entered = threading.Event()
+    inside, entered = threading.Event(), threading.Event()
     for works in ((plain, plain), (solving, later)):
         threads = [threading.Thread(target=work) for work in works]
         for thread in threads:
             thread.start()
-            time.sleep(0.05)
         for thread in threads:
-            thread.join(30)
+            thread.join(600)
     assert log == ["plain", "plain", "alone", "done"]
     assert entered.is_set()
 

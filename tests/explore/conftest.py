@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+LIMIT = 600_000  # milliseconds; only so that nothing hangs for ever
 ARGS = ["--no-sandbox", "--disable-dev-shm-usage"]
 
 
@@ -14,7 +15,15 @@ def browser():
     if chromium is None:
         pytest.skip("no chromium on this machine (apt-get install chromium)")
     with sync_api.sync_playwright() as player:
-        opened = player.chromium.launch(executable_path=chromium, args=ARGS)
+        opened = player.chromium.launch(executable_path=chromium, args=ARGS, timeout=LIMIT)
+        make = opened.new_context
+
+        def patient_context(**options):
+            context = make(**options)
+            context.set_default_timeout(LIMIT)
+            return context
+
+        opened.new_context = patient_context
         yield opened
         opened.close()
 
@@ -44,11 +53,20 @@ class Tab:
 
     def settled(self):
         """Wait until what is drawn belongs to the controls."""
-        self.page.wait_for_timeout(60)
-        self.page.wait_for_selector('body[data-shown][data-busy=""]', timeout=60_000)
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.page.wait_for_selector('body[data-shown][data-busy=""]')
 
     def set_hash(self, text):
-        self.page.evaluate("hash => { location.hash = hash; }", text)
+        """The page has heard of the new address when this returns, and drawn what it says."""
+        self.page.evaluate(
+            """(hash) => new Promise((done) => {
+              const before = location.href;
+              addEventListener("hashchange", () => done(), { once: true });
+              location.hash = hash;
+              if (location.href === before) done();
+            })""",
+            text,
+        )
         self.settled()
 
 

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from frames import until
 
 import iclearn as icl
 from iclearn.cli import main
@@ -65,11 +66,10 @@ def test_curves_and_explorer_open(opened):
     opened.wait_for_selector("details.curves canvas")
     before = opened.evaluate("document.querySelector('details.curves canvas').toDataURL()")
     opened.locator("details.curves input").check()
-    opened.wait_for_timeout(100)
-    assert opened.evaluate("document.querySelector('details.curves canvas').toDataURL()") != before
+    until(opened, "(before) => document.querySelector('details.curves canvas').toDataURL() !== before", before)
     opened.locator("[data-preset=fig1b]").click()
     frame = opened.frame_locator("iframe")
-    frame.locator('body[data-shown][data-busy=""]').wait_for(timeout=30_000)
+    frame.locator('body[data-shown][data-busy=""]').wait_for()
     assert frame.locator("#preset").input_value() == "fig1b"
 
 
@@ -86,7 +86,8 @@ def test_no_serious_accessibility_fault(browser, report_file, page_file, sweep_f
     for file in (report_file, page_file, sweep_file):
         page = context.new_page()
         page.goto(file.as_uri())
-        page.wait_for_timeout(300)
+        if file is page_file:
+            page.wait_for_selector('body[data-shown][data-busy=""]')
         page.evaluate(axe)
         result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         for fault in result["violations"]:
@@ -114,8 +115,7 @@ def test_stored_runs_are_browsed(browser, report_file, tmp_path):
     assert page.inner_text("[data-count]") == f"{found} of {lines.count()} runs"
     before = page.evaluate("document.querySelector('.runs canvas').toDataURL()")
     page.click("[data-choose=all]")
-    page.wait_for_timeout(100)
-    assert page.evaluate("document.querySelector('.runs canvas').toDataURL()") != before
+    until(page, "(before) => document.querySelector('.runs canvas').toDataURL() !== before", before)
     page.fill("[data-search]", "")
     page.click(".runs th[data-sort='7'] button")
     losses = [float(text) for text in page.locator(".runs tbody td:nth-child(8)").all_inner_texts()]

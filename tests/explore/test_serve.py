@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from frames import until
 
 import iclearn as icl
 from iclearn.cli import main
@@ -37,10 +38,10 @@ def explorer():
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert started.wait(60)
+    assert started.wait(600)
     yield made["server"]
     made["loop"].call_soon_threadsafe(made["end"].set)
-    thread.join(30)
+    thread.join(600)
 
 
 def apart(coroutine):
@@ -205,7 +206,7 @@ def test_a_model_of_its_own_is_shown_alone(browser, explorer):
     page.wait_for_selector('body[data-shown][data-busy=""]')
     documents = "kind=documents&context=10&embedding=4&batch=16&rule=adam&lr=0.02&steps=60&init=0.02"
     page.evaluate("hash => { location.hash = hash; }", documents)
-    page.wait_for_selector("body[data-measures=yes]", timeout=120_000)
+    page.wait_for_selector("body[data-measures=yes]")
     assert page.is_hidden("#landscape")
     assert page.is_hidden("#n-heads")
     assert page.is_visible("#c-layer")
@@ -213,8 +214,7 @@ def test_a_model_of_its_own_is_shown_alone(browser, explorer):
     page.locator("body").click(position={"x": 5, "y": 5})
     early = page.inner_text("#explain")
     page.keyboard.press("End")
-    page.wait_for_timeout(100)
-    assert page.inner_text("#explain") != early
+    until(page, "(early) => document.getElementById('explain').innerText !== early", early)
     page.click("#export")
     with page.expect_download() as saved:
         page.click("#save-csv")
@@ -225,11 +225,11 @@ def test_a_model_of_its_own_is_shown_alone(browser, explorer):
     assert "one gradient step" in saved.value.path().read_text()
     page.keyboard.press("Escape")
     page.evaluate("hash => { location.hash = hash; }", "kind=lsa&eigenvalues=1,1&heads=2&prior=1&steps=40&init=0.1")
-    page.wait_for_selector("#referee:has-text('population engine')", timeout=120_000)
+    page.wait_for_selector("#referee:has-text('population engine')")
     assert "gradient step from w*" in page.inner_text("#explain")
     assert page.is_hidden("#distances")
     page.evaluate("hash => { location.hash = hash; }", "steps=300&init=0.2")
-    page.wait_for_selector("#referee.good:has-text('agrees')", timeout=120_000)
+    page.wait_for_selector("#referee.good:has-text('agrees')")
     assert page.is_visible("#landscape")
     context.close()
     assert not errors
@@ -251,7 +251,7 @@ def test_two_tabs_with_the_referee(browser, explorer):
         page.evaluate("hash => { location.hash = hash; }", f"steps={steps}&seed={seed}&init=0.2")
         tabs.append(page)
     for page, steps in zip(tabs, (300, 400), strict=True):
-        page.wait_for_selector(f"#referee.good[data-key*='\"steps\":{steps},']", timeout=120_000)
+        page.wait_for_selector(f"#referee.good[data-key*='\"steps\":{steps},']")
         assert page.inner_text("#referee").startswith("agrees with iclearn to ")
         assert float(page.inner_text("#referee").split()[-1]) < 1e-10
     context.close()
@@ -296,7 +296,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
         assert url.startswith("http://127.0.0.1:")
         assert get(url).code == 302
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=60)
+        _, said = running.communicate(timeout=600)
     assert running.returncode == 130
     assert "Traceback" not in said
     assert "token" not in said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,8 +26,9 @@ def content(probabilities=SCALE) -> dict[str, Any]:
 class FakeServer:
     """Use as a context. `mode`: ok, content, none, odd, garbage, html, refuse, broken, flaky or drop."""
 
-    def __init__(self, mode: str = "ok", delay: float = 0.0, fail_after: int | None = None) -> None:
-        self.mode, self.delay, self.fail_after = mode, delay, fail_after
+    def __init__(self, mode: str = "ok", answers: float = math.inf, fail_after: int | None = None) -> None:
+        self.mode, self.answers, self.fail_after = mode, answers, fail_after
+        self.go_on = threading.Event()  # until then, requests beyond the number of `answers` wait
         self.prompts: list[str] = []
         self.requests: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
@@ -58,7 +58,8 @@ class FakeServer:
                     outer.prompts.append(request["prompt"])
                     outer.requests.append(request)
                     number = len(outer.prompts)
-                time.sleep(outer.delay)
+                if number > outer.answers:
+                    outer.go_on.wait()
                 mode = outer.mode
                 if outer.fail_after is not None and number <= outer.fail_after:
                     mode = "ok"

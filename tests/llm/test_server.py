@@ -50,8 +50,11 @@ def test_bad_servers_make_one_line(mode, said):
 
 
 def test_a_server_that_does_not_answer_in_time():
-    with FakeServer(delay=3) as server, pytest.raises(IclearnError, match=r"did not answer within 0.2 s"):
-        ServerModel(server.url, timeout=0.2, retries=0).reply("p", "scale")
+    with FakeServer(answers=0) as server:
+        model = ServerModel(server.url, "tiny", timeout=0.2, retries=0)
+        with pytest.raises(IclearnError, match=r"did not answer within 0.2 s"):
+            model.reply("p", "scale")
+        server.go_on.set()
 
 
 def test_no_server_and_no_address():

@@ -159,7 +159,7 @@ def test_collections_side_by_side_note_their_facts_in_the_order_of_the_calls(tmp
     lab, second_done = Lab(tmp_path, workers=4), threading.Event()
 
     def first(page):
-        assert second_done.wait(60)
+        assert second_done.wait(600)
         return page.run([recipe(0), recipe(1)])
 
     def second(page):

@@ -207,7 +207,7 @@ def test_processes_that_write_the_same_run_do_not_disturb_each_other(tmp_path):
     script = Path(__file__).with_name("writers_at_once.py")
     command = [sys.executable, str(script), str(tmp_path), "25"]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    told = [writer.communicate(timeout=120)[1] for writer in writers]
+    told = [writer.communicate(timeout=600)[1] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0], told
     assert [p.name for p in tmp_path.iterdir()] == [Store(tmp_path).path(RECIPE).name]
     assert Store(tmp_path).get(RECIPE) is not None

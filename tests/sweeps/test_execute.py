@@ -202,14 +202,14 @@ runners.execute(SweepFolder.open({str(folder.root)!r}), runners.processes(2))
 """
     sweeping = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     try:
-        deadline = time.time() + 60
+        deadline = time.time() + 600
         while len(folder.claims.active()) < 2:
             assert sweeping.poll() is None, "it ended before it was interrupted"
             assert time.time() < deadline
             time.sleep(0.1)
         pids = [json.loads(claim.path.read_text())["pid"] for claim in folder.claims.active().values()]
         sweeping.send_signal(signal.SIGINT)
-        sweeping.wait(120)  # a worker ends what its program is at
+        sweeping.wait(600)  # a worker ends what its program is at
     finally:
         sweeping.kill()
         sweeping.wait()

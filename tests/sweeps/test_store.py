@@ -183,7 +183,7 @@ def test_of_many_processes_one_wins(tmp_path):
     for process in crew:
         process.start()
     _grab(str(tmp_path), barrier, won)
-    results = [won.get(timeout=60) for _ in range(3)]
+    results = [won.get(timeout=600) for _ in range(3)]
     for process in crew:
         process.join()
     assert sorted(results) == [False, False, True]
@@ -216,7 +216,7 @@ def test_a_claim_of_another_machine_lives_by_its_heartbeat(tmp_path):
     assert taken is not None
     os.utime(taken.path, (0, 0))
     with heartbeat(taken, 0.01):
-        deadline = time.time() + 20
+        deadline = time.time() + 600
         while taken.path.stat().st_mtime < 1 and time.time() < deadline:
             time.sleep(0.01)
     assert taken.path.stat().st_mtime > 1

@@ -37,7 +37,7 @@ class BoostedTrees(AbstractModel):
     def __check_init__(self) -> None:
         check_int("the number of boosting rounds", self.rounds, 1)
         check_int("the depth of a tree", self.depth, 1)
-        regressor()
+        library()
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         shape = jax.ShapeDtypeStruct((prompt.y.shape[1],), prompt.query.dtype)
@@ -50,19 +50,20 @@ class BoostedTrees(AbstractModel):
             return np.zeros(y.shape[1], query.dtype)
         if self.signs:
             x, query = np.sign(x), np.sign(query)
-        more = {} if self.base_score is None else {"base_score": self.base_score}
+        xgboost, given = library(), {"max_depth": self.depth, "nthread": 1}
+        if self.base_score is not None:
+            given["base_score"] = self.base_score
+        asked = xgboost.DMatrix(query[None])
         found = [
-            regressor()(n_estimators=self.rounds, max_depth=self.depth, n_jobs=1, **more)
-            .fit(x[mask], labels)
-            .predict(query[None])[0]
+            xgboost.train(given, xgboost.DMatrix(x[mask], labels), self.rounds).predict(asked)[0]
             for labels in y[mask].T
         ]
         return np.asarray(found, query.dtype)
 
 
-def regressor() -> Any:
-    """XGBoost's regressor class; without XGBoost a sentence that says what to install."""
+def library() -> Any:
+    """XGBoost; where it is not installed, a sentence that says what to install."""
     try:
-        return import_module("xgboost").XGBRegressor
+        return import_module("xgboost")
     except ImportError:
         raise IclearnError("boosted trees need XGBoost: pip install 'iclearn[boost]'") from None
