@@ -10,7 +10,7 @@ GARG = pytest.param("functions/gpt2_d5", marks=pytest.mark.slow)
 
 @pytest.mark.parametrize("name", ["diversity/gpt2", "diversity/small_transformer", GARG])
 def test_the_golden_transformers_are_recomputed(golden, name):
-    found = verify_file(golden.folder / f"{name}.npz")
+    found = verify_file(golden.path(name))
     assert not {q.name: q.complaint() for q in found.quantities if not q.passed}
     if name == "diversity/gpt2":
         tolerance = {q.name: q.tolerance for q in found.quantities}
