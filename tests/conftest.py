@@ -53,19 +53,30 @@ ROOM = 1 << 30  # bytes of the compile cache and of what tests write
 MOST_MAPS = int(os.environ.get("ICLEARN_TEST_MAPS", "25000"))  # memory maps of a process
 
 
-@pytest.fixture(scope="session")
-def golden():
-    """Reader of golden traces: golden("merged") is a dict of arrays."""
-    folder = SHARED / "golden"
-    if not folder.is_dir():
-        pytest.skip("the golden traces (../shared/golden) are not here")
+class Golden:
+    """The golden files of a folder: ``golden("merged")`` is a dict of arrays."""
 
-    def read(name: str) -> dict[str, np.ndarray]:
-        with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        path = self.folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"{name}.npz has no small version in tests/golden, and its large one is in no repository")
+        return path
+
+    def __call__(self, name: str) -> dict[str, np.ndarray]:
+        with np.load(self.path(name), allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
 
-    read.folder = folder  # type: ignore[attr-defined]
-    return read
+
+LARGE = SHARED / "golden"
+
+
+@pytest.fixture(scope="session", params=["small", *(["large"] if LARGE.is_dir() else [])])
+def golden(request) -> Golden:
+    """The small golden files of this repository, and then the large ones where they are."""
+    return Golden(LARGE if request.param == "large" else Path(__file__).parent / "golden")
 
 
 def pytest_configure(config):

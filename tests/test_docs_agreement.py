@@ -13,7 +13,6 @@ import pytest
 from iclearn.papers.verifying import Verification, verify_file
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT.parent / "shared" / "golden"
 FOLDERS = {"from-icl-functions": "functions", "from-icl-task-diversity": "diversity"}  # the others: depth
 SLOW = {  # seconds of compiling each
     "ahn_l1_gd", "oswald_l2_softmax_ln_mlp", "oswald_l2_interleaved", "oswald_l2_tied", "predictors_d5", "gpt2_d5",
@@ -26,10 +25,10 @@ def promises() -> Iterator[Any]:
     for page in sorted((ROOT / "docs").glob("from-*.md")):
         for file, names, bound in ROW.findall(page.read_text()):
             quantities = tuple(name.replace("\\|", "|") for name in re.findall(r"`([^`]+)`", names))
-            path = GOLDEN / FOLDERS.get(page.stem, "depth") / file
-            marks = (pytest.mark.slow,) if path.stem in SLOW else ()
-            name = f"{path.stem}-{quantities[0]}"
-            yield pytest.param(page.stem, path, quantities, float(bound), marks=marks, id=name)
+            stem = file.removesuffix(".npz")
+            marks = (pytest.mark.slow,) if stem in SLOW else ()
+            path = f"{FOLDERS.get(page.stem, 'depth')}/{stem}"
+            yield pytest.param(page.stem, path, quantities, float(bound), marks=marks, id=f"{stem}-{quantities[0]}")
 
 
 @cache
@@ -44,9 +43,7 @@ def test_every_page_promises_something():
 
 
 @pytest.mark.parametrize(("page", "path", "names", "bound"), list(promises()))
-def test_digits_are_those_of_the_golden_files(page, path, names, bound):
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: the golden files are in no repository")
-    found = {quantity.name: quantity for quantity in verified(path).quantities}
+def test_digits_are_those_of_the_golden_files(golden, page, path, names, bound):
+    found = {quantity.name: quantity for quantity in verified(golden.path(path)).quantities}
     for name in names:
         assert found[name].largest <= bound, (page, name, found[name].largest)

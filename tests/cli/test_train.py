@@ -74,7 +74,7 @@ def test_golden_files_serve_as_dataset_and_weights(golden, name):
     arrays = golden(name)
     args = json.loads(str(arrays["args"]))
     flags = [f for f in ("softmax", "vary_len") if args[f]]
-    file = str(golden.folder / f"{name}.npz")
+    file = str(golden.path(name))
     argv = ["--model", args["model"], "--lr", str(args["lr"]), "--epoch", "60", "--dataset", file, "--weights", file]
     assert main(["train", *argv, *(f"--{f}" for f in flags), "--out", "o"]) == 0
     np.testing.assert_allclose(stored(Path("o")).loss, arrays["loss"][:60], rtol=1e-9)

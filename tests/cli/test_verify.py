@@ -17,7 +17,7 @@ DIM, CONTEXT, PROMPTS, STEPS, LR = 2, 4, 10, 20, 0.05
 
 @pytest.mark.parametrize("name", [*(f"depth/{name}" for name in DEPTH), *ZHANG])
 def test_every_quantity_of_the_golden_files_is_recomputed(golden, name):
-    found = verify_file(golden.folder / f"{name}.npz")
+    found = verify_file(golden.path(name))
     wrong = {q.name: q.complaint() for q in found.quantities if not q.passed}
     assert not wrong
     loss = next(q for q in found.quantities if q.name == "loss")

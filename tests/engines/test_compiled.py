@@ -25,8 +25,9 @@ from iclearn.engines.compiled.switch import SWITCH, THREADS, numba_version, path
 from iclearn.engines.reductions import sample_steps
 from iclearn.engines.simulate import simulate, simulate_many
 from iclearn.models.attention import Attention
-from iclearn.store import Store
+from iclearn.store import Store, dataset_from
 from iclearn.tasks.covariance import Covariance
+from iclearn.tasks.given import GivenData
 from iclearn.tasks.regression import LinearRegression
 
 needs_numba = pytest.mark.skipif(
@@ -292,6 +293,23 @@ def test_what_has_no_compiled_form(monkeypatch):
     with pytest.raises(IclearnError, match="these runs have no compiled form"):
         train_batch(softmax, {"seed": np.arange(2)}, path="compiled")
     assert choose_path(softmax, prepare(softmax), "auto") == How("vmap")
+
+
+@needs_numba
+def test_given_features_need_not_be_products_of_two_vectors(monkeypatch):
+    """The compiled step of a run on its own prompts uses that cubic features are β x_qᵀ; those of a file may not be."""
+    rng = np.random.default_rng(0)
+    dataset = dataset_from({"x": rng.normal(size=(20, 9)), "y_q": rng.normal(size=20)})
+    weights = {"first": rng.normal(size=(2, 9)), "second": rng.normal(size=(1, 2))}
+    monkeypatch.setenv(SWITCH, "auto")
+    losses = []
+    for engine in ("samples", "moments"):
+        given = Recipe(
+            task=GivenData.of(dataset), model=Attention("mlp", num_heads=2), init=Init(scheme="given"), steps=20,
+            engine=engine,
+        )  # fmt: skip
+        losses.append(simulate(given, dataset=dataset, weights=weights).loss)
+    np.testing.assert_allclose(*losses, rtol=1e-12)
 
 
 @needs_numba

@@ -17,7 +17,7 @@ ALTERED = {
 @pytest.mark.parametrize("name", [*FILES, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGER)])
 def test_golden_files_of_function_classes(golden, name, tmp_path):
     arrays = golden(f"functions/{name}")
-    found = verify_file(golden.folder / "functions" / f"{name}.npz")
+    found = verify_file(golden.path(f"functions/{name}"))
     assert found.passed, found.conclusion()
     assert set(arrays) <= {q.name for q in found.quantities} | {*found.inputs, *found.unchecked}
     if name in ALTERED:

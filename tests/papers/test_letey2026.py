@@ -91,9 +91,9 @@ def test_every_figure_has_a_tiny_preset(tmp_path, name):
 
 
 def test_published_runs_are_drawn_beside_ours(tmp_path, golden):
-    path = str(golden.folder / "diversity" / "published_sims.npz")
-    data = PAPER.figure("spikes").collect(Lab(tmp_path, seeds=2, options=setup.Options("tiny", path)))
-    assert data["published"].sizes == {"spike": 60, "kappa": 21}
+    path = golden.path("diversity/published_sims")
+    data = PAPER.figure("spikes").collect(Lab(tmp_path, seeds=2, options=setup.Options("tiny", str(path))))
+    assert data["published"].sizes == {"spike": len(golden("diversity/published_sims")["spike_index"]), "kappa": 21}
     plt.close(PAPER.figure("spikes").draw(data))
 
 

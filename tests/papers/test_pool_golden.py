@@ -10,7 +10,7 @@ KINDS, DIM, TOKENS, PROMPTS, NOISE = ("latent", "pretrain"), 3, 5, 4, 0.5
 
 
 def test_the_golden_predictors_are_recomputed(golden):
-    found = verify_file(golden.folder / "diversity" / "predictors.npz")
+    found = verify_file(golden.path("diversity/predictors"))
     assert not {q.name: q.complaint() for q in found.quantities if not q.passed}
     assert set(golden("diversity/predictors")) <= {q.name for q in found.quantities} | set(found.inputs)
     tolerance = {q.name: q.tolerance * max(1.0, np.abs(q.ours).max()) for q in found.quantities}

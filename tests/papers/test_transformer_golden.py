@@ -5,12 +5,10 @@ import pytest
 
 from iclearn.papers.verifying import verify_file
 
-GARG = pytest.param("functions/gpt2_d5", marks=pytest.mark.slow)
 
-
-@pytest.mark.parametrize("name", ["diversity/gpt2", "diversity/small_transformer", GARG])
+@pytest.mark.parametrize("name", ["diversity/gpt2", "diversity/small_transformer", "functions/gpt2_d5"])
 def test_the_golden_transformers_are_recomputed(golden, name):
-    found = verify_file(golden.folder / f"{name}.npz")
+    found = verify_file(golden.path(name))
     assert not {q.name: q.complaint() for q in found.quantities if not q.passed}
     if name == "diversity/gpt2":
         tolerance = {q.name: q.tolerance for q in found.quantities}

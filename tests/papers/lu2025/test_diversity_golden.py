@@ -15,7 +15,7 @@ FILES = (
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_golden_file_verifies(golden, name):
-    found = verify_file(golden.folder / "diversity" / f"{name}.npz")
+    found = verify_file(golden.path(f"diversity/{name}"))
     assert found.passed, [q.complaint() for q in found.quantities if not q.passed]
 
 

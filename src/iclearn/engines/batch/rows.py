@@ -60,8 +60,11 @@ def sizes_of_run(task: AbstractTask, model: AbstractModel, engine: AbstractEngin
         engine: of the same.
 
     Returns:
-        The sizes, or None where the model has no heads with one output, or test losses are wanted.
+        The sizes, or None where the model has no heads with one output, or test losses are wanted, or the features are
+        given: the step uses that features are products of β and x_q, and given ones may be anything.
     """
+    if task.gives_features:
+        return None
     factors = eqx.filter_eval_shape(trained_factors, model, engine)  # its shapes are all that is asked for
     if task.out_dim != 1 or task.tests or factors is None:
         return None
