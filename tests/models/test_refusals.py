@@ -29,6 +29,14 @@ REFUSED = {
     "Covariance('cubic')": (
         "covariance shape must be one of linear, white, power, two_level, spiked, eigenvalues, matrix, not 'cubic'"
     ),
+    "Attention('merged').rebuild(1, {'value': [[[0, 1j]]], 'kq': [[[1, 0]]]})": (
+        "weight value must hold real numbers, not complex128"
+    ),
+    "Init.given({'value': [1j]})": "weight value must be an array of real numbers, not '[1j]'",
+    "theory.zhang2025.read_weights({'value': [1j], 'kq': [[[1]]]})": (
+        "weight value must be an array of real numbers, not '[1j]'"
+    ),
+    "probes.effective_matrices([[1j]])": "the matrices must be an array of real numbers, not '[[1j]]'",
     "simulate(recipe().replace(task=Init()))": "a recipe's task must be a task, not Init",
     "simulate(recipe().replace(model=Init()))": "a recipe's model must be a model, not Init",
 }

@@ -42,7 +42,7 @@ def check_type(name: str, value: object, cls: Any, hint: str = "") -> None:
 
 
 def as_numbers(name: str, values: Any, ndim: int | None = None) -> Any:
-    """An array of float64 of anything numpy can make one of; what is no table of numbers is refused.
+    """An array of float64 of anything numpy can make one of; what is no table of real numbers is refused.
 
     Args:
         name: what the values are, for the message.
@@ -53,9 +53,11 @@ def as_numbers(name: str, values: Any, ndim: int | None = None) -> Any:
         The array.
     """
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise IclearnError(f"{name} must be an array of numbers, not {str(values)[:60]!r}") from None
+        raise IclearnError(f"{name} must be an array of real numbers, not {str(values)[:60]!r}") from None
     require(ndim in (None, array.ndim), f"{name} must have {ndim} axes, not shape {array.shape}")
     return array
 
