@@ -203,7 +203,7 @@ def test_a_curve_that_rises_is_refused_and_one_that_noise_raises_is_at_rest(scal
     time = np.linspace(0, 100, 3000)
     up = 5 - staircase(time, np.array([50.0]), np.array([4.0]), np.array([1.0]))
     noise = noise_of("additive", scale, up, 3)
-    with pytest.raises(IclearnError, match="this loss curve rises, from .* and has no plateaus"):
+    with pytest.raises(IclearnError, match=r"this loss curve rises, from .* and has no plateaus"):
         find_plateaus(up + noise, time=time)
     for seed in range(20):
         flat = find_plateaus(1 + 1e-3 * time / 100 * scale + noise_of("additive", scale, up, seed), time=time)
