@@ -57,8 +57,8 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Drop:
-    """A fast stretch. `time`: half of it is done; `width`: time from a tenth to nine tenths; `size`: loss lost, negative
-    where a curve that fell rises again."""
+    """A fast stretch. `time`: half of it is done; `width`: time from a tenth to nine tenths; `size`: loss lost, below
+    0 where a curve that fell rises again."""
 
     time: float
     width: float

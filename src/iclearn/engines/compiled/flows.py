@@ -24,14 +24,8 @@ def tableau_source() -> str:
     rows = [[float(entry) for entry in row] for row in tableau.a_lower]
     table = [row + [0.0] * (len(rows) - len(row)) for row in rows]
     lines = [f"TABLE = np.array({table!r})", f"ERROR = np.array({[float(b) for b in tableau.b_error]!r})"]
-    return "\n".join(
-        [
-            *lines,
-            f"STAGES = {len(rows)}",
-            f"POWER = {-1 / diffrax.Dopri8().order(None)!r}",
-            "TINY = np.finfo(REAL).tiny",
-        ]
-    )
+    lines += [f"STAGES = {len(rows)}", f"POWER = {-1 / diffrax.Dopri8().order(None)!r}", "TINY = np.finfo(REAL).tiny"]
+    return "\n".join(lines)
 
 
 def flow_lines(num_weights: int, room: int) -> list[str]:
