@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .checks import require
+from .checks import check_literals, require
 from .errors import MissingClosedForm
 from .forms import as_array
 from .prompt import Batch, DocumentReader, FeatureBatch, Prompt, SequenceBatch
@@ -194,6 +194,9 @@ class AbstractModel(eqx.Module):
             The prompt itself, where a model needs all of it.
         """
         return prompt
+
+    def __check_init__(self) -> None:
+        check_literals(type(self), vars(self))
 
     def weights(self) -> dict[str, Array]:
         """Name → weight array, the names being those of `axes`."""

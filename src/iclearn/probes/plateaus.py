@@ -17,10 +17,11 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ..core.checks import literals_checked
 from ..core.errors import IclearnError
 from ..core.trace import Trace
 from .curves import Unfolded, resolutions
@@ -108,12 +109,13 @@ class Staircase:
 _known: dict[tuple[Any, ...], Staircase] = {}
 
 
+@literals_checked
 def find_plateaus(
     loss: Any,
     *,
     time: Any = None,
     minimum: float | None = None,
-    scale: str = "linear",
+    scale: Literal["linear", "log"] = "linear",
     contrast: float = CONTRAST,
 ) -> Staircase:
     """Plateaus, drops and floor of a loss curve (an array or a Trace). A curve that only rises is refused.
@@ -140,8 +142,6 @@ def find_plateaus(
         minimum = float(loss.data["loss_minimum"])
     if minimum is not None and not np.isfinite(minimum):
         raise IclearnError(f"the minimum must be a finite number, not {minimum}")
-    if scale not in ("linear", "log"):
-        raise IclearnError(f'the scale of time must be "linear" or "log", not {scale!r}')
     if not contrast >= CONTRAST:
         raise IclearnError(f"the contrast must be at least {CONTRAST:g}, not {contrast}")
     values, times = loss_curve(loss, time)

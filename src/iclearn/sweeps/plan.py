@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, check_literals, require
 from ..core.errors import IclearnError
 from ..core.reader import read_spec
 from ..core.recipe import Recipe
@@ -98,10 +98,10 @@ class Plan:
     path: ComputePath = "auto"
 
     def __post_init__(self) -> None:
+        check_literals(Plan, vars(self))
         check_int("the chunk size", self.limit, 1)
         named = NAME.fullmatch(self.name) is not None
         require(named, f"a sweep's name may hold letters, digits, spaces and . _ - (and no path), not {self.name!r}")
-        check_choice("path", self.path, ComputePath)
 
     @property
     def shape(self) -> tuple[int, ...]:
