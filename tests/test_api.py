@@ -60,6 +60,19 @@ def test_the_model_at_a_step_predicts(trace):
     assert abs(float(first[0])) < abs(float(last[0]))
 
 
+def test_a_step_outside_the_run_is_refused_and_minus_one_is_the_last(trace):
+    np.testing.assert_array_equal(trace.model(-1).value, trace.weights(-1)["value"])
+    np.testing.assert_array_equal(trace.model(600).value, trace.weights(-1)["value"])
+    np.testing.assert_array_equal(trace.model(0).value, trace.weights(0)["value"])
+    for step in (-2, 601, 10**9):
+        with pytest.raises(icl.IclearnError, match=rf"from 0 to 600, or -1 for the last, not {step}$"):
+            trace.model(step)
+    count = trace.data.sizes["record"]
+    for record in (count, -count - 1):
+        with pytest.raises(icl.IclearnError, match=f"index into the {count} records of this run, not {record}"):
+            trace.weights(record)
+
+
 @pytest.mark.parametrize("rule", ["gd", "momentum", "adam", "flow"])
 def test_training_on_is_the_longer_run(recipe, rule):
     short = recipe.replace(steps=256, optimizer__rule=rule, optimizer__lr=0.02, record__candidates=300)

@@ -51,6 +51,17 @@ def test_the_sentence_says_what_to_write(outcomes, name, words):
     assert words in outcomes[name][1]
 
 
+def test_every_literal_of_the_public_api_is_checked():
+    script = SCRIPT.with_name("every_literal.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told) > 40
+    words = {name: f"{name.split()[-1]} must be one of " for name in told}
+    wrong = [name for name, text in told.items() if words[name] not in text or not text.endswith("not 'flwo'")]
+    assert not wrong, {name: told[name] for name in wrong}
+
+
 YAML = {
     "a: 1\na: 2\n": "line 2 is not YAML: the key 'a' is given twice",
     "a: {b: 1, b: 1}": "the key 'b' is given twice",

@@ -84,6 +84,8 @@ CALLS = {
     "predict word": lambda: icl.predict("zhang2025"),
     "plateaus word": lambda: icl.find_plateaus("abc"),
     "plateaus table": lambda: icl.find_plateaus(np.ones((2, 3))),
+    "model of a word": lambda: icl.simulate(recipe()).model("a"),
+    "weights of a word": lambda: icl.simulate(recipe()).weights("a"),
     "load number": lambda: icl.Trace.load(3),
     "load missing": lambda: icl.Trace.load("nowhere.zarr"),
     "reproduce word": lambda: icl.reproduce("nosuch2025"),

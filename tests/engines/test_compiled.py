@@ -244,7 +244,7 @@ def test_a_batch_is_the_plain_loop(monkeypatch, name):
     assert choose_path(base, prepare(base), "auto").path == "compiled"
     found = train_batch(base, given, samples=20, curve=True)
     np.testing.assert_allclose(found["curve"], plain["curve"], rtol=1e-12)
-    for key in ("final_loss", "minimum", "status", "status_step", "plateau_count"):
+    for key in ("final_loss", "minimum", "status", "status_step", "slow_count"):
         np.testing.assert_allclose(found[key], plain[key], rtol=1e-12, err_msg=key)
 
 

@@ -8,7 +8,7 @@ from engine_cases import POPULATION, recipe, run
 from population_formulas import PopulationLoss, effective
 from scipy.integrate import solve_ivp
 
-from iclearn.core.recipe import Record
+from iclearn.core.recipe import Init, Record
 
 TIME = 6.0  # t/τ at the end: past the drop of the loss
 
@@ -99,3 +99,14 @@ def test_gradient_descent_tends_to_flow_on_a_training_set():
     gaps = [abs(loss("gd", n)[:: n // 60] - flow).max() for n in counts]
     assert abs(np.polyfit(np.log(counts), np.log(gaps), 1)[0] + 1) < 0.05
     assert flow[-1] < 0.5 * flow[0]
+
+
+@pytest.mark.parametrize("init", [0.0, 1e-300])
+@pytest.mark.parametrize("path", ["off", "require"])
+def test_a_flow_that_does_not_move_is_at_rest(monkeypatch, path, init):
+    """Products of weights of 1e-300 are 0 in float64."""
+    monkeypatch.setenv("ICLEARN_COMPILED", path)
+    trace = run(recipe("separate", "flow", data=None, init=Init(init), steps=300))
+    assert trace.status.label == "finished"
+    assert "is at rest" in trace.sentence
+    np.testing.assert_array_equal(trace.loss, np.full(300, trace.loss[0]))

@@ -45,11 +45,11 @@ def test_a_staircase_is_read_off():
     found = reduced(staircase(steps, heights, drops), steps, heights, minimum=0.1)
     np.testing.assert_allclose(found["crossing_step"], drops, atol=1)
     np.testing.assert_allclose(found["dwell_steps"], [200, 300, 200, 301], atol=25)
-    assert found["plateau_count"] == 3
-    np.testing.assert_allclose(found["plateau_height"][:3], heights[:3], atol=1e-3)
-    np.testing.assert_allclose(found["plateau_steps"][:3], [200, 300, 200], atol=30)
-    assert np.isnan(found["plateau_height"][3:]).all()
-    assert found["plateau_height"].shape == (MOST,)
+    assert found["slow_count"] == 3
+    np.testing.assert_allclose(found["slow_height"][:3], heights[:3], atol=1e-3)
+    np.testing.assert_allclose(found["slow_steps"][:3], [200, 300, 200], atol=30)
+    assert np.isnan(found["slow_height"][3:]).all()
+    assert found["slow_height"].shape == (MOST,)
     assert found["status"] == 1  # at its minimum
     assert found["status_step"] == 1001
 
@@ -64,13 +64,13 @@ def test_every_step_near_a_level_counts_once():
     assert stretched["dwell_steps"].tolist() == [15, 15, 11], "the last sample stands for one step"
 
 
-def test_the_height_of_a_plateau_is_that_of_its_middle():
+def test_the_height_of_a_slow_stretch_is_that_of_its_middle():
     steps = np.arange(1001)
     curve = np.interp(steps, [0, 50, 850, 900, 1000], [1.0, 0.6, 0.56, 0.0, 0.0])
     found = reduced(curve, steps)
-    assert found["plateau_count"] == 1
-    assert found["plateau_height"][0] == pytest.approx(0.58, abs=1e-4)
-    assert (found["plateau_start"][0], found["plateau_steps"][0]) == (50, 800)
+    assert found["slow_count"] == 1
+    assert found["slow_height"][0] == pytest.approx(0.58, abs=1e-4)
+    assert (found["slow_start"][0], found["slow_steps"][0]) == (50, 800)
 
 
 def test_a_curve_that_touches_a_height_has_not_fallen_below_it():
@@ -90,9 +90,21 @@ def test_an_unfinished_run_has_no_later_crossings():
     assert found["status"] == 0
 
 
-def test_an_exponential_has_no_plateau():
+def test_an_exponential_has_no_slow_stretch():
     steps = sample_steps(1001, 250)
-    assert reduced(np.exp(-steps / 100.0), steps)["plateau_count"] == 0
+    assert reduced(np.exp(-steps / 100.0), steps)["slow_count"] == 0
+
+
+def test_a_curve_that_has_left_nothing_has_no_number_of_slow_stretches():
+    """Where nothing falls, and where a run that could lose 0.9 has lost a hundredth of it."""
+    steps = sample_steps(1001, 250)
+    start = 1 - 0.009 * np.exp((steps - 1000) / 50.0)
+    for curve, minimum in ((np.ones(len(steps)), np.nan), (np.ones(len(steps)), 0.1), (start, 0.1)):
+        found = reduced(curve, steps, minimum=minimum)
+        assert np.isnan(found["slow_count"])
+        assert np.isnan(found["slow_height"]).all()
+    assert reduced(start, steps)["slow_count"] == 1
+    assert reduced(start, steps, minimum=0.9)["slow_count"] == 1
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e9])
@@ -117,5 +129,5 @@ def test_units_do_not_matter(scale, stretch):
     curve = staircase(steps, heights, [150, 400])
     plain, other = reduced(curve, steps, heights), reduced(scale * curve, stretch * steps, scale * heights)
     np.testing.assert_allclose(other["crossing_step"], stretch * plain["crossing_step"], rtol=1e-6)
-    assert other["plateau_count"] == plain["plateau_count"]
-    np.testing.assert_allclose(other["plateau_height"], scale * plain["plateau_height"], rtol=1e-12)
+    assert other["slow_count"] == plain["slow_count"]
+    np.testing.assert_allclose(other["slow_height"], scale * plain["slow_height"], rtol=1e-12)

@@ -62,9 +62,9 @@ def test_cells_are_the_sweeps_numbers(opened, folder):
             assert word == "diverged" if np.isnan(number) else float(word) == pytest.approx(number, rel=1e-4)
     assert any("diverged" in row for row in rows.values())
 
-    choose(opened, x="family", y="lr", value="plateau_height[0]", how="smallest", fix_scale="all 3")
+    choose(opened, x="family", y="lr", value="slow_height[0]", how="smallest", fix_scale="all 3")
     _, rows = shown(opened)
-    lowest = good["plateau_height"].isel(plateau=0).min(["seed", "scale"]).transpose("lr", "family").values
+    lowest = good["slow_height"].isel(stretch=0).min(["seed", "scale"]).transpose("lr", "family").values
     words = np.array(
         [[np.nan if word in ("diverged", "no number") else float(word) for word in row] for row in rows.values()]
     )

@@ -14,21 +14,32 @@ import pytest
 REFUSED = {
     "Optimizer('newton')": "optimizer rule must be one of gd, sgd, momentum, adam, adamw, flow, not 'newton'",
     "Init(scheme='xavier')": "init scheme must be one of per_head, entries, stacked, given, not 'xavier'",
-    "recipe(engine='exact')": "engine must be one of auto, population, moments, samples, gram, not 'exact'",
-    "recipe(dtype='float16')": "dtype must be one of float64, float32, not 'float16'",
+    "recipe(engine='exact')": "recipe engine must be one of auto, population, moments, samples, gram, not 'exact'",
+    "recipe(dtype='float16')": "recipe dtype must be one of float64, float32, not 'float16'",
     "recipe(steps=1e4)": "steps must be a whole number, not 10000.0",
     "recipe(seed=2.5)": "the seed must be a whole number, not 2.5",
     "Optimizer('sgd', batch_size=2.5)": "the batch size must be a whole number, not 2.5",
     "Attention('recurrent')": (
-        "model family must be one of merged, separate, merged_reduced, separate_reduced, mlp, conv, not 'recurrent'"
+        "attention family must be one of merged, separate, merged_reduced, separate_reduced, mlp, conv, not 'recurrent'"
     ),
-    "Attention(normalize='yes')": "normalize must be one of none, context, tokens, not 'yes'",
+    "Attention(normalize='yes')": "attention normalize must be one of none, context, tokens, not 'yes'",
     "Attention(num_heads=2.0)": "num_heads must be a whole number, not 2.0",
     "LinearRegression(dim=4.5)": "dim must be a whole number, not 4.5",
     "LinearRegression(num_prompts=1e4)": ("num_prompts (None for infinitely many) must be a whole number, not 10000.0"),
     "Covariance('cubic')": (
         "covariance shape must be one of linear, white, power, two_level, spiked, eigenvalues, matrix, not 'cubic'"
     ),
+    "Attention('merged').rebuild(1, {'value': [[[0, 1j]]], 'kq': [[[1, 0]]]})": (
+        "weight value must hold real numbers, not complex128"
+    ),
+    "Init.given({'value': [1j]})": "weight value must be an array of real numbers, not '[1j]'",
+    "theory.zhang2025.read_weights({'value': [1j], 'kq': [[[1]]]})": (
+        "weight value must be an array of real numbers, not '[1j]'"
+    ),
+    "probes.effective_matrices([[1j]])": "the matrices must be an array of real numbers, not '[[1j]]'",
+    "predict(recipe(), method='flwo')": "method must be one of formula, flow, not 'flwo'",
+    "find_plateaus([1.0] * 9, scale='loglog')": "scale must be one of linear, log, not 'loglog'",
+    "predictors.NearestNeighbors(3, weighting='near')": "weighting must be one of uniform, distance, not 'near'",
     "simulate(recipe().replace(task=Init()))": "a recipe's task must be a task, not Init",
     "simulate(recipe().replace(model=Init()))": "a recipe's model must be a model, not Init",
 }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from saddle_runs import draw, linear_spectrum, time_scales, train
 from scipy.stats import ortho_group
 
+import iclearn as icl
 from iclearn.core.errors import IclearnError
 from iclearn.core.status import Status
 from iclearn.core.trace import Trace
@@ -22,6 +23,7 @@ from iclearn.probes.alignment import (
     head_alignment,
     learned_strengths,
 )
+from iclearn.probes.predictors_match import nearest_predictor
 from iclearn.probes.reading import effective_matrices
 
 EIGENVALUES = linear_spectrum(4)
@@ -223,3 +225,32 @@ def test_refusals():
     data = xr.Dataset({"loss": ("step", np.ones(3))}, coords={"step": np.arange(3)})
     with pytest.raises(IclearnError, match="recorded no weights value, key, query"):
         head_alignment(Trace(data, Status.FINISHED, 3, {"recipe_hash": "0" * 64}), np.eye(4))
+
+
+@pytest.mark.parametrize("normalize", ["none", "context", "tokens"])
+def test_gain_and_levels_of_a_run_are_its_own(normalize):
+    task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+    gain = {"none": 8.0, "context": 1.0, "tokens": 8 / 9}[normalize]
+    recipe = icl.Recipe(
+        task=task, model=icl.Attention("separate", num_heads=3, normalize=normalize), init=icl.Init(0.05),
+        optimizer=icl.Optimizer(lr=0.5 / gain), steps=3000,
+    )  # fmt: skip
+    trace = icl.simulate(recipe)
+    learned = learned_strengths(trace)
+    values = np.linalg.eigvalsh(trace.data["covariance"].values)[::-1]
+    assert learned == pytest.approx(1 / (gain * (values + (values + values.sum()) / 8)))
+    assert [g.eigenvector for g in assign_heads(trace).growths] == [0, 1]
+    best = effective_matrices(trace)[-1]
+    assert np.linalg.eigvalsh(best) == pytest.approx(np.sort(gain * learned), rel=0.01)
+    assert nearest_predictor(trace, best[None], 8).distance[-1, 0] == pytest.approx(0, abs=1e-9)
+    longer = {"none": 16.0, "context": 1.0, "tokens": 16 / 17}[normalize]
+    expected = nearest_predictor(trace, best[None], 16, gain=longer).distance
+    np.testing.assert_array_equal(nearest_predictor(trace, best[None], 16).distance, expected)
+
+
+def test_a_gain_that_is_not_known_is_asked_for():
+    for call in (lambda: learned_strengths([0.6, 0.4], 8), lambda: learned_strengths([0.6, 0.4], gain=8.0)):
+        with pytest.raises(IclearnError, match=r"pass (gain|context_len)="):
+            call()
+    with pytest.raises(IclearnError, match="pass learned="):
+        assign_heads(np.ones((2, 1)), None, np.eye(2), key=np.ones((2, 1, 1, 2)), query=np.ones((2, 1, 1, 2)))

@@ -198,6 +198,18 @@ def test_curve_that_falls_and_rises():
         assert found.floor.height == pytest.approx(0.9, abs=0.01)
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.02, 0.2])
+def test_a_curve_that_rises_is_refused_and_one_that_noise_raises_is_at_rest(scale):
+    time = np.linspace(0, 100, 3000)
+    up = 5 - staircase(time, np.array([50.0]), np.array([4.0]), np.array([1.0]))
+    noise = noise_of("additive", scale, up, 3)
+    with pytest.raises(IclearnError, match=r"this loss curve rises, from .* and has no plateaus"):
+        find_plateaus(up + noise, time=time)
+    for seed in range(20):
+        flat = find_plateaus(1 + 1e-3 * time / 100 * scale + noise_of("additive", scale, up, seed), time=time)
+        assert all(drop.size >= 0 for drop in flat.drops)
+
+
 def test_smooth_minimum_is_no_plateau():
     time = np.linspace(-1, 1, 1001)
     assert len(find_plateaus(time**2, time=time)) == 0
@@ -221,6 +233,7 @@ def test_trace_gives_its_own_time_and_minimum():
         (np.ones(5), np.arange(4), "4 times were given for a loss curve of 5 points"),
         (np.ones(3), np.array([0.0, 2.0, 1.0]), "must increase"),
         (np.ones(1), None, "at least 2 points"),
+        (np.array([3.0, 2.0, 1.0]), None, "plateaus are read off at least 8 points, not 3"),
         (np.ones((3, 2)), None, "1 axes"),
     ],
 )

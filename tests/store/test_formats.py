@@ -12,7 +12,7 @@ from iclearn.core.recipe import Recipe
 from iclearn.core.trace import Trace
 from iclearn.engines.simulate import simulate
 from iclearn.store import Store
-from iclearn.sweeps import SweepFolder, status
+from iclearn.sweeps import SweepFolder, carry_out, status
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS = {
@@ -58,6 +58,20 @@ def test_the_sweep_of_format_1_is_read_where_it_stands(format1):
     assert folder.plan.base.optimizer.lr == 0.02
     assert folder.verify() == [], "every chunk has the digest that its ledger entry says"
     assert np.isfinite(folder.dataset()["final_loss"].values).all()
+
+
+def test_the_sweep_of_format_1_goes_on_under_its_own_names(format1, tmp_path):
+    import shutil
+
+    path = Path(shutil.copytree(format1 / "sweep", tmp_path / "sweep"))
+    before = SweepFolder.open(path).dataset().load()
+    assert {"plateau_count", "plateau_height", "plateau_start", "plateau_steps"} <= set(before)
+    next((path / "ledger").glob("*.json")).unlink()
+    folder = carry_out(SweepFolder.open(path).plan, path)
+    after = folder.dataset().load()
+    assert set(after) == set(before)
+    np.testing.assert_array_equal(after["plateau_count"], before["plateau_count"])
+    np.testing.assert_allclose(after["plateau_height"], before["plateau_height"], rtol=1e-6)
 
 
 def test_list_and_show_tell_of_every_kind_of_run(format1, capsys, monkeypatch, tmp_path):

@@ -61,7 +61,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is type(None):
         return value is None
     if get_origin(hint) is Literal:
-        return True  # which words are allowed is for the spec to say
+        return True  # `check_literals` says which values are allowed
     if get_origin(hint) is tuple:
         listed = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1)
         return listed and all(_fits(item, get_args(hint)[0]) for item in value)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .checks import require
+from .checks import check_literals, require
 from .errors import MissingClosedForm
 from .forms import as_array
 from .prompt import Batch, DocumentReader, FeatureBatch, Prompt, SequenceBatch
@@ -195,6 +195,9 @@ class AbstractModel(eqx.Module):
         """
         return prompt
 
+    def __check_init__(self) -> None:
+        check_literals(type(self), vars(self))
+
     def weights(self) -> dict[str, Array]:
         """Name → weight array, the names being those of `axes`."""
         return {name: getattr(self, name) for name in self.axes}
@@ -282,7 +285,7 @@ class AbstractModelSpec(Spec):
 
 
 def checked_weights(axes: Iterable[str], weights: Mapping[str, Any], name: str) -> dict[str, Array]:
-    """The weights of a model as JAX arrays; weights that lack one are refused.
+    """The weights of a model as JAX arrays; weights that lack one, and complex ones, are refused.
 
     Args:
         axes: the names that are needed.
@@ -294,7 +297,10 @@ def checked_weights(axes: Iterable[str], weights: Mapping[str, Any], name: str) 
     """
     missing = [n for n in axes if n not in weights]
     require(not missing, f"weights of {name} are {', '.join(axes)}; missing {', '.join(missing)}")
-    return {n: as_array(weights[n]) for n in axes}
+    arrays = {n: as_array(weights[n]) for n in axes}
+    for n, array in arrays.items():
+        require(not np.iscomplexobj(array), f"weight {n} must hold real numbers, not {array.dtype}")
+    return arrays
 
 
 def mean_loss(model: AbstractModel, batch: Batch | FeatureBatch | SequenceBatch) -> Float[Array, ""]:

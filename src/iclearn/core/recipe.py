@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from .checks import as_numbers, check_choice, check_int, check_type, require
+from .checks import as_numbers, check_int, check_type, require
 from .hashing import digest_arrays
 from .model import AbstractModelSpec
 from .spec import Spec
@@ -77,7 +77,6 @@ class Optimizer(Spec, kind="optimizer"):
         for name in ("betas", "frozen", "decayed"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        check_choice("optimizer rule", self.rule, Rule)
         require(self.lr > 0, f"the learning rate must be positive, not {self.lr}")
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         if self.batch_size is not None:
@@ -132,7 +131,6 @@ class Init(Spec, kind="init"):
     digest: str = ""
 
     def __post_init__(self) -> None:
-        check_choice("init scheme", self.scheme, Scheme)
         require(self.scale >= 0, f"the init scale must be a number of at least 0, not {self.scale}")
 
     @staticmethod
@@ -223,8 +221,6 @@ class Recipe(Spec, kind="recipe"):
         for name, cls in (("task", AbstractTask), ("model", AbstractModelSpec)):
             given = getattr(self, name)
             require(isinstance(given, cls), f"a recipe's {name} must be a {name}, not {type(given).__name__}")
-        check_choice("engine", self.engine, EngineName)
-        check_choice("dtype", self.dtype, Precision)
         check_int("steps", self.steps, 1)
         check_int("the seed", self.seed, 0)
         require(self.seed < 2**63, f"the seed must be below 2^63, not {self.seed}")

@@ -13,7 +13,7 @@ from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from .checks import require
+from .checks import check_literals, require
 from .errors import IclearnError
 from .fields import check_fields
 from .registry import SPECS
@@ -54,6 +54,7 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
             cls.kind = kind
 
     def __post_init__(self) -> None:
+        check_literals(type(self), vars(self), self.kind)
         check_fields(self)
 
     def __repr__(self) -> str:
@@ -182,6 +183,7 @@ def _types_too(check: Callable[[Any], None]) -> Callable[[Any], None]:
 
     @functools.wraps(check)
     def both(self: Any) -> None:
+        check_literals(type(self), vars(self), self.kind)
         try:
             check(self)
         except IclearnError:

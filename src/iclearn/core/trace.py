@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import json
+import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +173,9 @@ class Trace:
         Returns:
             Name → array, named as the model names them.
         """
+        count = self.data.sizes.get("record", 0)
+        known = isinstance(record, numbers.Integral) and -count <= record < count
+        require(known, f"record must be an index into the {count} records of this run, not {record!r}")
         return {name: path[record] for name, path in self.weight_paths().items()}
 
     def weight_paths(self) -> dict[str, np.ndarray]:
@@ -187,7 +191,8 @@ class Trace:
         """The model as it was at a step.
 
         Args:
-            step: the recorded step nearest to it is taken, `data.record` lists them (None: after the last step).
+            step: of the run, or -1 for the last (None: the same). `data.record` lists the recorded steps; the one
+                nearest to it is taken.
 
         Returns:
             The model, a pytree with `predict(prompt)`.
@@ -198,14 +203,17 @@ class Trace:
         """The index into `data.record` of the recorded step nearest to a step.
 
         Args:
-            step: the step (None: the last one recorded).
+            step: of the run, or -1 for the last one recorded (None: the same).
 
         Returns:
             The index.
         """
         require("record" in self.data, "this run recorded no weights: train with record=Record(weights=…) above 0")
         steps = self.data["record"].values
-        return len(steps) - 1 if step is None else int(np.argmin(np.abs(steps - step)))
+        last, step = max(int(steps[-1]), self.num_losses - 1), -1 if step is None else step
+        known = isinstance(step, numbers.Integral) and -1 <= step <= last
+        require(known, f"step must be a whole number from 0 to {last}, or -1 for the last, not {step!r}")
+        return len(steps) - 1 if step == -1 else int(np.argmin(np.abs(steps - step)))
 
     def continue_(self, steps: int, **given: Any) -> Trace:
         """Train `steps` further steps and return the Trace of the whole, longer run.

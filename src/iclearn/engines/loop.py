@@ -226,7 +226,8 @@ def advance_flow(engine: AbstractEngine, state: State, hyper: Hyper, key: Key[Ar
     interval = 2 * hyper.lr
     times = interval * jnp.arange(FLOW_STEPS + 1, dtype=hyper.lr.dtype)
     rtol = flow_tolerance(times.dtype)
-    control = diffrax.PIDController(rtol=rtol, atol=rtol * jnp.max(jnp.abs(flat)))
+    atol = jnp.maximum(rtol * jnp.max(jnp.abs(flat)), jnp.finfo(flat.dtype).tiny)  # above 0: weights of 0 do not move
+    control = diffrax.PIDController(rtol=rtol, atol=atol)
     path: Any = diffrax.diffeqsolve(
         diffrax.ODETerm(field), diffrax.Dopri8(), t0=times[0], t1=times[-1], dt0=interval, y0=flat,
         saveat=diffrax.SaveAt(ts=times), stepsize_controller=control, max_steps=1_000_000, throw=False,

@@ -17,9 +17,9 @@ STATUS_CODES = {"finished": 0, "converged": 1, "diverged": 2}
 BLOW_UP = 1e6  # a loss this many times the first one is a divergence, not a fluctuation
 CONVERGED = 1e-4  # share of the initial excess over the known minimum that counts as none
 NEAR = 0.1  # a curve dwells at a level while it is within this share of the gap to the next one
-SLOW = 0.1  # without theory: a plateau falls at most this share of the curve's mean speed
-SETTLED = 0.02  # what is this close to the end (share of the whole fall) is the floor, not a plateau
-MOST = 8  # plateaus without theory that are kept
+SLOW = 0.1  # without theory: a slow stretch falls at most this share of the curve's mean speed
+SETTLED = 0.02  # what is this close to the end (share of the whole fall) is the floor, and no slow stretch
+MOST = 8  # slow stretches that are kept
 
 
 def sample_steps(steps: int, samples: int) -> Int[np.ndarray, " sample"]:
@@ -97,29 +97,35 @@ def dwells(
     return jnp.sum(jnp.where(near, width[None], 0), axis=1).astype(curve.dtype)
 
 
-def plateaus(curve: Float[Array, " sample"], steps: Int[Array, " sample"]) -> dict[str, Array]:
+def slow_stretches(
+    curve: Float[Array, " sample"], steps: Int[Array, " sample"], minimum: Float[Array, ""]
+) -> dict[str, Array]:
     """Stretches in which the curve falls at most SLOW times as fast as on average, before it settles.
 
-    A quick look for many runs; `probes.find_plateaus` is the careful one, for a single curve.
+    They need not be the plateaus that `probes.find_plateaus` finds, which compares a stretch with the drops beside it
+    and reads the whole curve.
 
     Args:
         curve: (sample) sampled losses.
         steps: (sample) their steps.
+        minimum: () the least loss the run could reach (NaN where it is not known).
 
     Returns:
-        ``plateau_count``, and of the first MOST of them in the order of time ``plateau_height``, ``plateau_start`` and
-        ``plateau_steps``, filled up with NaN.
+        ``slow_count``, which is NaN where the curve has left nothing: where it does not fall, or by no more than the
+        share SETTLED of what it could; and of the first MOST stretches in the order of time ``slow_height``,
+        ``slow_start`` and ``slow_steps``, filled up with NaN.
     """
     size = curve.shape[0]
     if size == 1:  # a single step has no stretches
         none = jnp.full(MOST, jnp.nan, curve.dtype)
-        empty = {name: none for name in ("plateau_height", "plateau_start", "plateau_steps")}
-        return {"plateau_count": jnp.asarray(0), **empty}
+        return {"slow_count": none[0], "slow_height": none, "slow_start": none, "slow_steps": none}
     lowest = jnp.min(curve)
     fall = jnp.maximum(curve[0] - lowest, jnp.finfo(curve.dtype).tiny)
+    could = jnp.where(jnp.isnan(minimum), 0, SETTLED * (curve[0] - minimum))
+    left = curve[0] - lowest > jnp.maximum(could, 0)
     settled = curve[1:] <= lowest + SETTLED * fall
     slope = (curve[:-1] - curve[1:]) / jnp.diff(steps)
-    slow = (slope <= SLOW * fall / (steps[-1] - steps[0])) & ~settled
+    slow = (slope <= SLOW * fall / (steps[-1] - steps[0])) & ~settled & left
     begins = slow & ~jnp.concatenate([jnp.zeros(1, bool), slow[:-1]])
     number = jnp.where(slow, jnp.cumsum(begins) - 1, size)  # of the stretch each interval belongs to
     count = jnp.sum(begins)
@@ -133,7 +139,8 @@ def plateaus(curve: Float[Array, " sample"], steps: Int[Array, " sample"]) -> di
         return jnp.where(here, curve[middle], jnp.nan), jnp.where(here, steps[first], jnp.nan), length
 
     height, start, length = jax.vmap(one)(jnp.arange(MOST))
-    return {"plateau_count": count, "plateau_height": height, "plateau_start": start, "plateau_steps": length}
+    count = jnp.where(left, count, jnp.nan).astype(curve.dtype)
+    return {"slow_count": count, "slow_height": height, "slow_start": start, "slow_steps": length}
 
 
 @jax.jit
@@ -152,14 +159,14 @@ def reduce_curves(
         levels: (run, level) heights at which theory expects plateaus, decreasing.
 
     Returns:
-        Name → array with a leading axis of runs: first and final loss, minimum, status, ``plateaus``, and with levels
-        ``crossing_step`` (`crossings`) and ``dwell_steps`` (`dwells`).
+        Name → array with a leading axis of runs: first and final loss, minimum, status, `slow_stretches`, and with
+        levels ``crossing_step`` (`crossings`) and ``dwell_steps`` (`dwells`).
     """
 
     def one(curve: Array, least: Array, heights: Array | None) -> dict[str, Array]:
         code, step = run_status(curve, steps, least)
         found = {"first_loss": curve[0], "final_loss": curve[-1], "minimum": least, "status": code, "status_step": step}
-        found |= plateaus(curve, steps)
+        found |= slow_stretches(curve, steps, least)
         if heights is not None:
             passed, stayed = crossings(curve, steps, heights), dwells(curve, steps, heights)
             found |= {"crossing_step": passed, "dwell_steps": stayed}

@@ -89,7 +89,9 @@ def simulate(
             run = one_run(recipe, setup)
             _drive([recipe], run, progress=progress or notebook.steps_bar(), checkpoint=checkpoint)
             state = jax.tree.map(lambda a: as_array(np.array(a)) if eqx.is_array(a) else a, run.final_state(0))
-            resting = recipe.optimizer.rule == "gd" and run.bad_steps[0] is None and run.at_rest(recipe.steps)
+            rule, last = recipe.optimizer.rule, run.logs[0].loss[-1]
+            may_rest = rule == "gd" or (rule == "flow" and last[0] == last[-1])  # a step of a flow is not cheap
+            resting = may_rest and run.bad_steps[0] is None and run.at_rest(recipe.steps)
     place = {"device": str(device.device_kind), "platform": device.platform, "path": run.path}
     more = {"at_rest": True} if resting else {}
     facts = _facts(compiling, time.perf_counter() - begin + run.spent, setup_seconds=setup_seconds, **place, **more)

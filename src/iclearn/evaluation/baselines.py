@@ -9,6 +9,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 
+from ..core.checks import check_literals
 from ..core.errors import IclearnError
 from ..core.model import AbstractModel
 from ..models.predictors import (
@@ -64,6 +65,9 @@ class Baseline:
     solves_in_steps: bool = False
     labels: Literal["any", "real", "signs"] = "any"
     usual: bool = True
+
+    def __post_init__(self) -> None:
+        check_literals(Baseline, vars(self))
 
 
 _ALL = (

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..core import interrupts
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, literals_checked, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array
 from ..core.model import AbstractModel
@@ -60,6 +60,7 @@ class Entry:
     positions: tuple[int, ...] | None = None
 
 
+@literals_checked
 def evaluate(
     runs: Sequence[Trace] | Trace = (), predictors: Sequence[str] | None = None, *,
     models: Mapping[str, AbstractModel] | None = None, shifts: Sequence[str | Shift] = ("all",),
@@ -108,7 +109,6 @@ def evaluate(
     require(runs or task is not None, "an evaluation without a run needs a task: task=FunctionClass(…)")
     law = EvaluationLaw(task) if task is not None else law_of(runs[0].recipe, names[0])
     if target is not None:
-        check_choice("target", target, Target)
         law = EvaluationLaw(law.task.replace(target=target), law.covariance)
     asked = read_shifts([shifts] if isinstance(shifts, str | Shift) else shifts, law.task)
     points = law.task.context_len + 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import IclearnError
 from ..core.recipe import Record
 from ..core.rng import random_rotation, stream
 from ..core.status import Status
@@ -76,7 +77,10 @@ def run_for_page(setting: Setting, wanted: Callable[[], bool] = lambda: True) ->
     trace = simulate(recipe, progress=look)
     loss = trace.loss.values.astype(float)
     thin = np.unique(np.linspace(0, len(loss) - 1, min(len(loss), _POINTS)).round().astype(int))
-    found = () if trace.status is Status.DIVERGED or len(loss) < 8 else find_plateaus(loss[thin], time=thin).plateaus
+    try:
+        found = () if trace.status is Status.DIVERGED else find_plateaus(loss[thin], time=thin).plateaus
+    except IclearnError:  # too few steps, or a loss that rises
+        found = ()
     theory = theory_of(recipe)
     levels = None if theory is None else theory.levels(recipe)
     return {

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jaxtyping import Array
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.forms import as_array
 from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
@@ -56,8 +56,6 @@ class Attention(AbstractModelSpec, kind="attention"):
     normalize: Normalize = "none"
 
     def __post_init__(self) -> None:
-        check_choice("model family", self.family, Family)
-        check_choice("normalize", self.normalize, Normalize)
         check_int("num_heads", self.num_heads, 1)
         check_int("rank", self.rank, 1)
         needs_tokens = f"softmax needs the tokens; the {self.family} model reads cubic features: "

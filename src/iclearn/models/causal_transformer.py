@@ -30,7 +30,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.model import AbstractModelSpec, checked_weights
 from ..core.prompt import Prompt
 from ..core.recipe import Init
@@ -81,8 +81,6 @@ class CausalTransformer(AbstractModelSpec, kind="causal_transformer"):
     precision: Products = "full"
 
     def __post_init__(self) -> None:
-        for name, choices in (("positions", Positions), ("norm", Norm), ("entries", Entries), ("precision", Products)):
-            check_choice(name, getattr(self, name), choices)
         for name in ("layers", "width", "num_heads"):
             check_int(name, getattr(self, name), 1)
         heads = f"{self.num_heads} heads share a width of {self.width}"

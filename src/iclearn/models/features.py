@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..core.checks import check_literals
 from ..core.errors import MissingClosedForm
 from ..core.forms import AbstractForm, average
 from ..core.prompt import Prompt
@@ -60,6 +61,9 @@ class AbstractFeatureMap(ABC):
     dim: int
     out_dim: int
     normalize: Normalize
+
+    def __post_init__(self) -> None:
+        check_literals(type(self), vars(self))
 
     @property
     @abstractmethod

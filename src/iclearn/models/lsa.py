@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.forms import AbstractForm
 from ..core.model import AbstractModelSpec, GramHeads, checked_weights
 from ..core.prompt import Prompt
@@ -198,7 +198,6 @@ class LSA(AbstractModelSpec, kind="lsa"):
 
     def __post_init__(self) -> None:
         check_int("num_heads", self.num_heads, 1)
-        check_choice("guess", self.guess, Guess)
         if self.given is not None:
             object.__setattr__(self, "given", tuple(float(v) for v in self.given))
         fit = (self.guess == "given") == (self.given is not None)

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..core import jax_settings as jax_settings
-from ..core.checks import check_choice, require
+from ..core.checks import literals_checked, require
 
 Method = Literal["auto", "primal", "dual", "pinv"]
 _BLOCK_NUMBERS = 1 << 22  # products of entries at once: 32 megabytes
@@ -24,6 +24,7 @@ _DEVICE_ROWS = 4096  # prompts of a block on a device, the last one padded: one 
 _DEVICE_KERNEL = 512  # to a multiple of which kernels are padded there
 
 
+@literals_checked
 def solve_features(features: Any, targets: Any, ridge: float = 0.0, method: Method = "auto") -> Any:
     """Ridge or least-norm coefficients of features, in double precision.
 
@@ -53,10 +54,10 @@ def solve_features(features: Any, targets: Any, ridge: float = 0.0, method: Meth
 
 
 def _allowed(method: Method) -> Literal["auto", "pinv"]:
-    check_choice("method", method, Method)
     return "pinv" if method == "pinv" else "auto"
 
 
+@literals_checked
 def solve_symmetric(
     matrix: Any, right: Any, ridge: float = 0.0, method: Literal["auto", "pinv"] = "auto"
 ) -> Float[Any, " row"]:
@@ -90,6 +91,7 @@ def solve_symmetric(
     return vectors @ xp.where(keep, (vectors.T @ right) / xp.where(keep, values, 1.0), 0.0)
 
 
+@literals_checked
 def solve_gamma(
     queries: Any, contexts: Any, targets: Any, ridge: float = 0.0, method: Method = "auto"
 ) -> Float[Any, "input entry"]:
@@ -173,6 +175,7 @@ class GammaSums:
             self.second, self.cross = self.second + second, self.cross + cross
         self.count += count
 
+    @literals_checked
     def solve(self, ridge: float = 0.0, method: Method = "auto") -> Float[Any, "input entry"]:
         """Γ* of the prompts so far.
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.model import AbstractModel, AbstractModelSpec, checked_weights
 from ..core.prompt import Document, DocumentReader
 from ..core.recipe import Init
@@ -223,7 +223,6 @@ class SoftmaxLayer(AbstractModelSpec, kind="softmax_layer"):
     num_heads: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("layer form", self.form, Form)
         check_int("depth", self.depth, 1)
         check_int("num_heads", self.num_heads, 1)
         fit = self.form == "stack" or (self.depth, self.num_heads) == (1, 1)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.model import AbstractModelSpec, checked_weights
 from ..core.recipe import Init
 from ..core.rng import cut_normals, standard_normals, stream
@@ -53,8 +53,6 @@ class LinearTransformer(AbstractModelSpec, kind="linear_transformer"):
     key_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice("blocks", self.blocks, Blocks)
-        check_choice("normalize", self.normalize, Normalize)
         check_int("layers", self.layers, 1)
         check_int("num_heads", self.num_heads, 1)
         source = "the query is no source of attention here"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from ..core.checks import check_literals
 from ..core.errors import IclearnError
 from .judging import Outcome as Outcome
 from .judging import Word as Word
@@ -92,6 +93,9 @@ class Claim:
     before: bool = True
     counterexamples: tuple[Counterexample, ...] = ()
     holds: bool = True
+
+    def __post_init__(self) -> None:
+        check_literals(Claim, vars(self))
 
     @property
     def definition(self) -> str:

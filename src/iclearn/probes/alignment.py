@@ -9,8 +9,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..core.errors import IclearnError
+from ..core.trace import Trace
 from .growth import growth_times
-from .reading import SeparateWeights, covariance_of, eigenbasis, finite, record_times, separate_weights
+from .reading import (
+    SeparateWeights,
+    covariance_of,
+    eigenbasis,
+    finite,
+    gain_of_run,
+    record_times,
+    separate_weights,
+)  # fmt: skip
 
 _SPECTATOR = 1e-12  # of the largest: directions of weights smaller than this mean nothing
 
@@ -89,21 +98,30 @@ def contributions(
     return np.einsum("th,thrd,thrd->thd", weights.value, weights.key @ vectors, weights.query @ vectors)
 
 
-def learned_strengths(eigenvalues: Any, context_len: int, *, gain: float = 1.0) -> Float[np.ndarray, " dim"]:
+def learned_strengths(
+    source: Any, context_len: int | None = None, *, gain: float | None = None
+) -> Float[np.ndarray, " dim"]:
     """What Σ_h v_h k_h q_hᵀ is along a learned eigenvector: 1 / (gain λ_d (1 + (1 + tr Λ/λ_d)/N)) (zhang2025, (16)).
 
     Args:
-        eigenvalues: (dim) of Λ.
+        source: a Trace, from which N and the gain are known too, or the eigenvalues of Λ (dim).
         context_len: N.
         gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
 
     Returns:
-        (dim), in the order of `eigenvalues`.
+        (dim), in the order of the eigenvalues, which for a Trace is decreasing.
 
-    >>> learned_strengths([1.0, 1.0], 3).tolist()
+    >>> learned_strengths([1.0, 1.0], 3, gain=1.0).tolist()
     [0.5, 0.5]
     """
-    values = finite("the eigenvalues", eigenvalues, 1)
+    if isinstance(source, Trace):
+        context_len = source.recipe.task.context_len if context_len is None else context_len
+        values = eigenbasis(covariance_of(source))[0]
+    else:
+        values = finite("the eigenvalues", source, 1)
+    if context_len is None:
+        raise IclearnError("learned strengths of eigenvalues need the context length: pass context_len=")
+    gain = gain_of_run(source, context_len) if gain is None else gain
     return 1 / (gain * (values + (values + values.sum()) / context_len))
 
 
@@ -184,14 +202,14 @@ class HeadAssignment:
 
 
 def assign_heads(
-    source: Any, learned: Any, covariance: Any = None, *, key: Any = None, query: Any = None, time: Any = None
+    source: Any, learned: Any = None, covariance: Any = None, *, key: Any = None, query: Any = None, time: Any = None
 ) -> HeadAssignment:
     """Which head learned which eigenvector, in the order of time, and whether as a new head or as a new pair.
 
     Args:
         source: a Trace of a separate-weights model with records over training, or an array of values (record, head).
-        learned: (dim) W along each eigenvector once it is learned, largest eigenvalue first; see `learned_strengths`.
-            Those that reach half of it count.
+        learned: (dim) W along each eigenvector once it is learned, largest eigenvalue first (default: the
+            `learned_strengths` of a Trace). Those that reach half of it count.
         covariance: (dim, dim) Λ (default: the Trace's).
         key, query: (record, head, rank, dim), where `source` is an array.
         time: (record) of the records (default: a Trace's own, or 0, 1, …).
@@ -207,7 +225,9 @@ def assign_heads(
     """
     weights = separate_weights(source, key, query)
     covariance = covariance_of(source, covariance)
-    targets = finite("the learned strengths", learned, 1)
+    if learned is None and not isinstance(source, Trace):
+        raise IclearnError("arrays do not say what is learned: pass learned=learned_strengths(…)")
+    targets = learned_strengths(source) if learned is None else finite("the learned strengths", learned, 1)
     parts = contributions(weights, covariance)
     if targets.shape != parts.shape[-1:] or not (targets > 0).all():
         raise IclearnError(f"{parts.shape[-1]} positive learned strengths are needed, not {targets.tolist()}")

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from ..core.checks import literals_checked
 from ..core.errors import IclearnError
 from ..core.prompt import Batch
 from ..models.features import Normalize, attention_scale
@@ -24,6 +25,7 @@ from ..models.step_transformers import SparseTransformer
 from ..models.transformer_forms import AbstractLinearTransformer, FullTransformer
 
 
+@literals_checked
 def gdpp_construction(
     dim: int, context_len: int, steps: Sequence[float], curvature: Sequence[float] = (), normalize: Normalize = "none"
 ) -> FullTransformer:

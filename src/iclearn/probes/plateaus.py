@@ -17,17 +17,19 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ..core.checks import literals_checked
 from ..core.errors import IclearnError
 from ..core.trace import Trace
 from .curves import Unfolded, resolutions
 from .reading import loss_curve
-from .segments import CONTRAST, EDGE, Core, crossing, pairs, slow_segments, spans
+from .segments import CONTRAST, EDGE, Core, crossing, pairs, significant_size, slow_segments, spans
 
 LATE = 0.2  # of the whole time: a curve that has been at rest for less than this is unfinished
+LEAST = 8  # points of a curve
 _SWINGS = 0.3  # of the curve's range: slow swings that may hide anything
 _MOST_KNOWN = 4096  # staircases are kept: claims and drawings of a figure ask for the same ones again and again
 
@@ -56,7 +58,8 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Drop:
-    """A fast stretch. `time`: half of it is done; `width`: time from a tenth to nine tenths; `size`: loss lost."""
+    """A fast stretch. `time`: half of it is done; `width`: time from a tenth to nine tenths; `size`: loss lost, below
+    0 where a curve that fell rises again."""
 
     time: float
     width: float
@@ -106,15 +109,16 @@ class Staircase:
 _known: dict[tuple[Any, ...], Staircase] = {}
 
 
+@literals_checked
 def find_plateaus(
     loss: Any,
     *,
     time: Any = None,
     minimum: float | None = None,
-    scale: str = "linear",
+    scale: Literal["linear", "log"] = "linear",
     contrast: float = CONTRAST,
 ) -> Staircase:
-    """Plateaus, drops and floor of a loss curve (an array or a Trace).
+    """Plateaus, drops and floor of a loss curve (an array or a Trace). A curve that only rises is refused.
 
     Args:
         loss: the curve, 8 to 10⁵ or more points, spaced as they come.
@@ -138,8 +142,6 @@ def find_plateaus(
         minimum = float(loss.data["loss_minimum"])
     if minimum is not None and not np.isfinite(minimum):
         raise IclearnError(f"the minimum must be a finite number, not {minimum}")
-    if scale not in ("linear", "log"):
-        raise IclearnError(f'the scale of time must be "linear" or "log", not {scale!r}')
     if not contrast >= CONTRAST:
         raise IclearnError(f"the contrast must be at least {CONTRAST:g}, not {contrast}")
     values, times = loss_curve(loss, time)
@@ -147,8 +149,9 @@ def find_plateaus(
         if times[0] < 0:
             raise IclearnError(f"logarithmic time begins after 0; the first of these times is {times[0]:g}")
         values, times = values[times > 0], times[times > 0]
-        if times.size < 2:
-            raise IclearnError(f"a loss curve in logarithmic time needs at least 2 points after 0, not {times.size}")
+    if times.size < LEAST:
+        after = " after time 0" if scale == "log" else ""
+        raise IclearnError(f"plateaus are read off at least {LEAST} points{after}, not {times.size}")
     values, times = np.ascontiguousarray(values), np.ascontiguousarray(times)
     key = (*(hashlib.sha1(array.tobytes()).digest() for array in (values, times)), minimum, scale, contrast)
     found = _known.get(key)
@@ -182,9 +185,14 @@ def _found(loss: np.ndarray, time: np.ndarray, minimum: float | None, scale: str
     """The staircase of a curve."""
     curves = resolutions(loss, np.log(time) if scale == "log" else time, log=scale == "log")
     strict, lenient = _best(curves, contrast), _best(curves, contrast, lenient=True)
-    if strict.curve.still:
-        rest = _stretch(strict.curve, 0.0, float(strict.curve.traveled[-1]), np.inf)
-        found = _at_rest(strict.curve, [rest], [], minimum)
+    curve, rise = strict.curve, float(strict.curve.smooth[-1] - strict.curve.smooth[0])
+    rises = rise > 0 and bool((np.diff(curve.smooth) >= 0).all())
+    if rises and not curve.still and rise > significant_size(curve, 0.0, float(curve.traveled[-1])):
+        ends = f"{curve.smooth[0]:.4g} to {curve.smooth[-1]:.4g}"
+        raise IclearnError(f"this loss curve rises, from {ends}, and has no plateaus: give one that falls")
+    if curve.still or rises:  # a rise that noise can make
+        rest = _stretch(curve, 0.0, float(curve.traveled[-1]), np.inf)
+        found = _at_rest(curve, [rest], [], minimum)
     else:
         found = _describe(strict, minimum)
     doubt = _doubt(found, curves[-1], strict, lenient, contrast)

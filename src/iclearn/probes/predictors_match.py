@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..core.errors import IclearnError
-from .reading import covariance_of, effective_matrices, finite
+from ..core.trace import Trace
+from .reading import covariance_of, effective_matrices, finite, gain_of_run
 from .similarity import population_distance
 
 
@@ -27,7 +28,13 @@ class NearestPredictor:
 
 
 def nearest_predictor(
-    source: Any, candidates: Any, context_len: int, covariance: Any = None, *, gain: float = 1.0, noise: float = 0.0
+    source: Any,
+    candidates: Any,
+    context_len: int,
+    covariance: Any = None,
+    *,
+    gain: float | None = None,
+    noise: float = 0.0,
 ) -> NearestPredictor:
     """The distance of the model at every record to each candidate, exactly, over all prompts.
 
@@ -36,7 +43,7 @@ def nearest_predictor(
         candidates: (candidate, dim, dim), each W of a predictor ŷ = β̂ᵀ W x_q with β̂ = (1/N) Σ y x.
         context_len: N.
         covariance: (dim, dim) Λ (default: the Trace's).
-        gain: how many times β̂ the model of `source` sees: N for the unnormalized sum over tokens, 1 for 1/N.
+        gain: how many times β̂ the model of `source` sees (default: that of a Trace's model for this N, 1 of matrices).
         noise: variance of the noise on the context labels.
 
     Returns:
@@ -47,6 +54,8 @@ def nearest_predictor(
     >>> nearest_predictor(over_training, pcr, 31, np.diag([0.6, 0.4])).nearest
     array([1, 2])
     """
+    if gain is None and isinstance(source, Trace):
+        gain = gain_of_run(source, context_len)
     matrices = effective_matrices(source, gain=gain)
     choices = finite("the candidates", candidates, 3)
     if choices.shape[0] == 0 or choices.shape[1:] != matrices.shape[1:]:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from ..core.checks import as_numbers
 from ..core.errors import IclearnError
 from ..core.trace import Trace
+from ..models.features import attention_scale
 
 
 def finite(name: str, values: Any, ndim: int | None = None) -> np.ndarray:
@@ -129,12 +130,29 @@ def separate_weights(source: Any, key: Any = None, query: Any = None) -> Separat
     return SeparateWeights(value, key, query)
 
 
-def effective_matrices(source: Any, *, gain: float = 1.0) -> Float[np.ndarray, "record dim dim"]:
+def gain_of_run(source: Any, context_len: int | None = None) -> float:
+    """How many times β̂ = (1/N) Σ y x the model of a run sees: N for the unnormalized sum over tokens, 1 for 1/N.
+
+    Args:
+        source: a Trace; anything else is refused.
+        context_len: N (default: that of the run).
+
+    Returns:
+        The gain.
+    """
+    normalize = getattr(source.recipe.model, "normalize", None) if isinstance(source, Trace) else None
+    if normalize is None:
+        raise IclearnError("the gain is known of runs of linear attention only: pass gain=, N for sums over tokens")
+    length = float(source.recipe.task.context_len if context_len is None else context_len)
+    return float(length * attention_scale(normalize, length))
+
+
+def effective_matrices(source: Any, *, gain: float | None = None) -> Float[np.ndarray, "record dim dim"]:
     """The matrix W with ŷ = β̂ᵀ W x_q at every record, of any model that is linear in the cubic features.
 
     Args:
         source: a Trace, or an array ([record,] dim, dim) that is returned times `gain`.
-        gain: how many times β̂ = (1/N) Σ y x the model sees: N for the unnormalized sum over tokens, 1 for 1/N.
+        gain: how many times β̂ = (1/N) Σ y x the model sees (default: `gain_of_run` of a Trace, 1 of an array).
 
     Returns:
         (record, dim, dim) W.
@@ -146,7 +164,8 @@ def effective_matrices(source: Any, *, gain: float = 1.0) -> Float[np.ndarray, "
         matrices = finite("the matrices", source)
         if matrices.ndim not in (2, 3) or matrices.shape[-1] != matrices.shape[-2]:
             raise IclearnError(f"matrices must have shape ([record,] dim, dim), not {matrices.shape}")
-        return gain * matrices.reshape(-1, *matrices.shape[-2:])
+        return (1.0 if gain is None else gain) * matrices.reshape(-1, *matrices.shape[-2:])
+    gain = gain_of_run(source) if gain is None else gain
     if "weight_first" in source.data:
         first, second = _records(source, "first", "second")
         dim = round(first.shape[-1] ** 0.5)

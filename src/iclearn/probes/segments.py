@@ -187,7 +187,6 @@ def _pairs_of(curve: Unfolded, cores: list[Core], i: int) -> list[Pair]:
 def _measure(curve: Unfolded, core: Core, before: float, after: float) -> list[Pair]:
     """A stretch against the drops on both sides of it, which reach from `before` to it and from it to `after`."""
     total = float(curve.traveled[-1])
-    significant = max(_SIGNIFICANT, _AGAINST * curve.rise)
     drops = {False: (before, core.first), True: (core.last, after)}
     smaller = min((lower - upper for upper, lower in drops.values() if lower > upper), default=0.0)
     margin = min(max(EDGE * smaller, 2 * _noise_between(curve, core.first, core.last)), smaller / 2)
@@ -198,9 +197,14 @@ def _measure(curve: Unfolded, core: Core, before: float, after: float) -> list[P
         if size <= 0:  # the curve begins or ends here
             continue
         drop = _fastest(curve, upper + EDGE * size, lower - EDGE * size)
-        hidden = max(significant * _noise_between(curve, upper, lower), 10 * _RESOLUTION * total)
-        found.append(Pair(drop / max(own, 1e-300), size / hidden, is_after))
+        found.append(Pair(drop / max(own, 1e-300), size / significant_size(curve, upper, lower), is_after))
     return found
+
+
+def significant_size(curve: Unfolded, upper: float, lower: float) -> float:
+    """The size from which a drop between these distances is neither noise nor rounding."""
+    noise = max(_SIGNIFICANT, _AGAINST * curve.rise) * _noise_between(curve, upper, lower)
+    return max(noise, 10 * _RESOLUTION * float(curve.traveled[-1]))
 
 
 def slow_segments(curve: Unfolded, contrast: float = CONTRAST, *, lenient: bool = False) -> list[Core]:

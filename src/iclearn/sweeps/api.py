@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import notebook
-from ..core.checks import check_int, check_type
+from ..core.checks import check_int, check_type, literals_checked
 from ..core.errors import IclearnError
 from ..core.reader import read_spec, read_table
 from ..core.recipe import Recipe
@@ -29,6 +29,7 @@ DEFAULT_ROOT = "sweeps"
 KEYS = ("name", "base", "axes", "seeds", "reduce", "chunk")
 
 
+@literals_checked
 def make_plan(
     base: Recipe | Mapping[str, Any], axes: Mapping[str, Any] | None = None, seeds: Any = None, *,
     reduce: Reduce | Mapping[str, Any] | None = None, name: str = "sweep", chunk: int | None = None,
@@ -110,6 +111,7 @@ def carry_out(
     return folder
 
 
+@literals_checked
 def sweep(
     base: Recipe | Mapping[str, Any], axes: Mapping[str, Any] | None = None, seeds: Any = None,
     out: str | Path | None = None, *, reduce: Reduce | Mapping[str, Any] | None = None, name: str = "sweep",
@@ -152,6 +154,7 @@ def sweep(
     return folder.dataset().load()
 
 
+@literals_checked
 def plan_from_file(path: str | Path, *, chunk: int | None = None, compute: ComputePath = "auto") -> Plan:
     """The plan that a YAML file describes.
 

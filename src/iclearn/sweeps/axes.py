@@ -16,8 +16,8 @@ from ..core.recipe import Recipe
 
 # Names that a sweep's dataset, or xarray (`sel(drop=…)`), uses itself.
 TAKEN = frozenset(
-    {"level", "crossing", "plateau", "sample", "drop", "first_loss", "final_loss", "minimum", "status", "status_step"}
-    | {"crossing_step", "dwell_steps", "plateau_count", "plateau_height", "plateau_start", "plateau_steps", "curve"}
+    {"level", "crossing", "stretch", "sample", "drop", "first_loss", "final_loss", "minimum", "status", "status_step"}
+    | {"crossing_step", "dwell_steps", "slow_count", "slow_height", "slow_start", "slow_steps", "curve"}
 )
 MOST_POINTS = 10_000_000  # along an axis
 

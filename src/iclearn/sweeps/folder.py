@@ -143,7 +143,8 @@ class SweepFolder:
             path: which code trained the runs.
         """
         shape = tuple(end - first for first, end in chunk.box)
-        blocks = {name: _fitted(arrays[name], v, shape) for name, v in schema(self.plan).items()}
+        kept = schema(self.plan)  # in a folder of an earlier version slow stretches are called plateaus
+        blocks = {name: _fitted(arrays[name.replace("plateau_", "slow_")], v, shape) for name, v in kept.items()}
         for name, stored in self._arrays("r+").items():
             stored[_region(chunk)] = blocks[name]
         owner = f"process {os.getpid()} on {socket.gethostname()}"
@@ -228,6 +229,7 @@ def _digest(blocks: dict[str, np.ndarray]) -> str:
 def _fitted(array: np.ndarray, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
     """Runs in the shape of their box; dimensions that are longer elsewhere in the sweep are padded."""
     block = np.full((*shape, *variable.sizes), variable.fill, variable.dtype)
-    given = np.asarray(array).reshape(*shape, *np.shape(array)[1:])
+    given = np.nan_to_num(array) if block.dtype.kind == "i" else np.asarray(array)  # no NaN among whole numbers
+    given = given.reshape(*shape, *np.shape(array)[1:])
     block[(..., *(slice(0, size) for size in given.shape[len(shape) :]))] = given
     return block

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, check_literals, require
 from ..core.errors import IclearnError
 from ..core.reader import read_spec
 from ..core.recipe import Recipe
@@ -23,7 +23,7 @@ from ..core.registry import THEORIES
 from ..core.spec import Spec
 from .axes import Axis, is_traceable, read_axes
 
-FORMAT = 2
+FORMAT = 3  # 2: slow stretches are called plateaus
 # How format 1, before the American spellings, calls the ways to train a batch.
 _FORMER_PATHS = {"plain": "vmap", "written": "unrolled", "fused": "pallas", "alone": "serial"}
 ComputePath = Literal["auto", "vmap", "unrolled", "pallas", "compiled", "serial"]
@@ -37,7 +37,7 @@ class Reduce(Spec, kind="reduce"):
 
     Args:
         levels: a theory (``zhang2025``): keep when the loss crosses its levels and how long it stays at each;
-            ``none``: keep the plateaus found in the curve.
+            ``none``: keep the slow stretches of the curve.
         samples: the curve is read at (about) samples + 1 steps.
         curve: keep the sampled curve itself too.
 
@@ -90,6 +90,8 @@ class Plan:
     (Init(scale=0.2), 'scale=0.2, num_heads=1, seed=2')
     """
 
+    former = False  # read from a folder in which slow stretches are called plateaus
+
     base: Recipe
     axes: tuple[Axis, ...]
     reduce: Reduce
@@ -98,10 +100,10 @@ class Plan:
     path: ComputePath = "auto"
 
     def __post_init__(self) -> None:
+        check_literals(Plan, vars(self))
         check_int("the chunk size", self.limit, 1)
         named = NAME.fullmatch(self.name) is not None
         require(named, f"a sweep's name may hold letters, digits, spaces and . _ - (and no path), not {self.name!r}")
-        check_choice("path", self.path, ComputePath)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -205,7 +207,7 @@ class Plan:
     def hash(self) -> str:
         """SHA-256 of the runs and of what is kept of them; the name, the chunking and the path do not enter."""
         axes = [axis.to_dict() for axis in self.axes]
-        return digest({"base": self.base.to_dict(), "axes": axes, "reduce": self.reduce.to_dict(), "format": FORMAT})
+        return digest({"base": self.base.to_dict(), "axes": axes, "reduce": self.reduce.to_dict(), "format": 2})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as plan.json holds them."""
@@ -219,8 +221,8 @@ class Plan:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Plan:
         """The plan that `to_dict` wrote, checked against the hash it wrote beside it."""
-        if data.get("format") not in (1, FORMAT):
-            raise IclearnError(f"the plan has format {data.get('format')}; this version reads formats 1 and {FORMAT}")
+        if data.get("format") not in range(1, FORMAT + 1):
+            raise IclearnError(f"the plan has format {data.get('format')}; this version reads formats 1 to {FORMAT}")
         base = read_spec(Recipe, data["base"], "base")
         axes = {}
         for axis in data["axes"]:
@@ -232,6 +234,7 @@ class Plan:
         if data["format"] == 1:  # names of chunks are hashes of recipes as they were spelled
             boxes = [(c["id"], tuple(tuple(ends) for ends in c["box"]), c["runs"]) for c in data["chunks"]]
             vars(plan).update(hash=data["hash"], chunks=tuple(Chunk(*chunk) for chunk in boxes))
+        vars(plan)["former"] = data["format"] < FORMAT
         if plan.hash != data["hash"]:
             raise IclearnError("the plan does not have the hash written in it: the folder is damaged, start another")
         return plan

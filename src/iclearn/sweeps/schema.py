@@ -66,10 +66,12 @@ def schema(plan: Plan) -> dict[str, Variable]:
         variables["crossing_step"] = real(crossing, crossing=max(dims))
         variables["dwell_steps"] = real("steps within a tenth of the gaps around level m", level=max(dims) + 1)
     else:
-        variables["plateau_count"] = whole("plateaus found in the curve")
-        variables["plateau_height"] = real("loss of the plateau", plateau=MOST)
-        variables["plateau_start"] = real("step at which the plateau begins", plateau=MOST)
-        variables["plateau_steps"] = real("steps the plateau lasts", plateau=MOST)
+        name, size = ("plateau", {"plateau": MOST}) if plan.former else ("slow", {"stretch": MOST})
+        meaning = "stretches in which the curve falls at most a tenth as fast as on average"
+        variables[f"{name}_count"] = whole(meaning) if plan.former else real(f"{meaning}; NaN where it left none")
+        variables[f"{name}_height"] = real("loss in the middle of the stretch", **size)
+        variables[f"{name}_start"] = real("step at which the stretch begins", **size)
+        variables[f"{name}_steps"] = real("steps the stretch lasts", **size)
     if plan.reduce.curve:
         variables["curve"] = real("sampled training loss", sample=max(map(len, samples_of(plan))))
     return variables

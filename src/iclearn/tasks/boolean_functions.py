@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, require
+from ..core.checks import require
 from .function_laws import AbstractFunctions, Parameters, kept_coordinates
 
 Rule = Literal[
@@ -103,9 +103,6 @@ class BooleanFunctions(AbstractFunctions, kind="boolean_functions"):
     shorthand: ClassVar[str] = "rule"
 
     rule: Rule = "conjunction"
-
-    def __post_init__(self) -> None:
-        check_choice("rule", self.rule, Rule)
 
     def check_dim(self, dim: int) -> None:
         enough = self.rule != "sparse_parity" or dim >= SPARSE

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import as_numbers, check_choice, require
+from ..core.checks import as_numbers, require
 from ..core.forms import as_array, numpy_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
@@ -55,7 +55,6 @@ class Covariance(Spec, kind="covariance"):
     trace: float | None = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("covariance shape", self.shape, Shape)
         object.__setattr__(self, "parameters", tuple(float(v) for v in self.parameters))
         given = len(self.parameters)
         needed = _PARAMETERS.get(self.shape, given)

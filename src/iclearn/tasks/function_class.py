@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array
 from ..core.prompt import Batch
@@ -81,7 +81,6 @@ class FunctionClass(AbstractTask, kind="function_class"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
         check_int("test_prompts", self.test_prompts, 0)
-        check_choice("target", self.target, Target)
         noise = self.noise
         require(0 <= noise < np.inf, f"the noise variance must be finite and not negative, not {noise}")
         exact = not (self.functions.signs and (noise or self.renormalize))

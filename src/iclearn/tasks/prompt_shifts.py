@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..core import jax_settings as jax_settings
-from ..core.checks import check_choice, require
+from ..core.checks import require
 from ..core.spec import Spec
 
 Name = Literal[
@@ -72,7 +72,6 @@ class Shift(Spec, kind="shift"):
     amount: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("the shift", self.name, Name)
         if self.name not in _LEAST:
             require(self.amount is None, f"the shift {self.name} has no amount, and {self.amount} was given")
             return

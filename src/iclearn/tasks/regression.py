@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.drawn_normals import prepare_draws
 from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
@@ -71,7 +71,6 @@ class LinearRegression(AbstractTask, kind="linear_regression"):
     fresh_normals: Literal["paired", "jax"] = "paired"
 
     def __post_init__(self) -> None:
-        check_choice("fresh_normals", self.fresh_normals, Literal["paired", "jax"])
         for name in ("dim", "context_len", "out_dim"):
             check_int(name, getattr(self, name), 1)
         if self.num_prompts is not None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, check_int, require
+from ..core.checks import check_int, require
 from ..core.errors import IclearnError
 from ..core.prompt import Batch, Document, WhiteDocuments
 from ..core.rng import normal, stream, threefry
@@ -63,7 +63,6 @@ class SoftmaxRegression(AbstractTask, kind="softmax_regression"):
         if self.query_len is not None:
             check_int("query_len (None: as many as the context)", self.query_len, 2)
         require(0 <= self.scale < np.inf, f"the logit scale must be finite and not negative, not {self.scale}")
-        check_choice("embedding", self.embedding, Embedding)
         if self.num_prompts is not None:
             check_int("num_prompts (None for fresh documents)", self.num_prompts, 1)
         check_int("test_prompts", self.test_prompts, 0)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..core.checks import as_numbers, check_choice, require
+from ..core.checks import as_numbers, require
 from ..core.spec import Spec
 from .covariance import MOST_DIM
 
@@ -56,7 +56,6 @@ class TaskCovariance(Spec, kind="task_covariance"):
     mean: float | None = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("task covariance shape", self.shape, Spectrum)
         object.__setattr__(self, "parameters", tuple(float(v) for v in self.parameters))
         given = len(self.parameters)
         needed = _COUNTS.get(self.shape, given)

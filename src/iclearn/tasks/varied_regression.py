@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from ..core.checks import check_choice, require
+from ..core.checks import require
 from ..core.errors import MissingClosedForm
 from ..core.label_law import LabelLaw
 from ..core.rng import normal, stream
@@ -50,7 +50,6 @@ class VariedRegression(LinearRegression, kind="varied_regression"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("inputs", self.inputs, Inputs)
         object.__setattr__(self, "noise_levels", tuple(float(v) for v in self.noise_levels))
         own = (self.gamma_shape is not None) == (self.inputs == "gamma")
         require(own, f"gamma_shape is for inputs gamma, which need one; given {self.gamma_shape} with {self.inputs}")

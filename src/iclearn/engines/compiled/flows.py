@@ -24,7 +24,8 @@ def tableau_source() -> str:
     rows = [[float(entry) for entry in row] for row in tableau.a_lower]
     table = [row + [0.0] * (len(rows) - len(row)) for row in rows]
     lines = [f"TABLE = np.array({table!r})", f"ERROR = np.array({[float(b) for b in tableau.b_error]!r})"]
-    return "\n".join([*lines, f"STAGES = {len(rows)}", f"POWER = {-1 / diffrax.Dopri8().order(None)!r}"])
+    lines += [f"STAGES = {len(rows)}", f"POWER = {-1 / diffrax.Dopri8().order(None)!r}", "TINY = np.finfo(REAL).tiny"]
+    return "\n".join(lines)
 
 
 def flow_lines(num_weights: int, room: int) -> list[str]:
@@ -45,7 +46,7 @@ def flow_lines(num_weights: int, room: int) -> list[str]:
     half, largest = REAL(-0.5), REAL(0)
     for i in range({n}):
         largest = max(largest, abs(weights[i]))
-    atol, step = rtol * largest, interval
+    atol, step = max(rtol * largest, TINY), interval
     for point in range(losses.size):
         losses[point] = gradient(weights, numbers, work, out)
         for i in range({n}):

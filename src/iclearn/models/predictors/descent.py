@@ -96,9 +96,6 @@ class OnlineDescent(AbstractModel):
     decay: Float[Array, ""] = eqx.field(converter=scalar, default=0.0)
     bound: float = eqx.field(static=True, default=20.0)
 
-    def __check_init__(self) -> None:
-        require(self.window in ("one", "full"), f"the window is one or full, not {self.window!r}")
-
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         x, y = (part.astype(jnp.float64) for part in context(prompt))
         return (prompt.query @ self._pass(x, y, prompt.mask)[-1]).astype(prompt.query.dtype)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ...core.checks import check_int, require
+from ...core.checks import check_int
 from ...core.model import AbstractModel
 from ...core.prompt import Prompt
 
@@ -33,8 +33,6 @@ class NearestNeighbors(AbstractModel):
 
     def __check_init__(self) -> None:
         check_int("the number of neighbors", self.neighbors, 1)
-        known = self.weighting in ("uniform", "distance")
-        require(known, f"the weighting of neighbors is uniform or distance, not {self.weighting!r}")
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         x, y, query = (part.astype(jnp.float64) for part in (prompt.x, prompt.y, prompt.query))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from ...core.checks import check_int, require
+from ...core.checks import check_int
 from ...core.model import AbstractModel
 from ...core.prompt import Prompt
 
@@ -83,7 +83,6 @@ class NetworkDescent(AbstractModel):
     def __check_init__(self) -> None:
         check_int("hidden units", self.hidden, 1)
         check_int("the number of training steps", self.steps, 0)
-        require(self.rule in ("adam", "sgd"), f"the rule of a network is adam or sgd, not {self.rule!r}")
 
     def predict(self, prompt: Prompt) -> Float[Array, " output"]:
         bits = jax.lax.bitcast_convert_type(prompt.query.astype(jnp.float32), jnp.uint32)

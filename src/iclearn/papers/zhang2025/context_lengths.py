@@ -29,7 +29,7 @@ TRAINING = ("prefixes", "fixed")
 def closed_loss(trace: Trace, length: int, training: str) -> float:
     """Population loss of the trained W on prompts of another length, with the model's own normalization."""
     gain = gain_of("none" if "sum" in training else "tokens", length)
-    final = effective_matrices(trace)[-1]
+    final = effective_matrices(trace, gain=1.0)[-1]
     return float(population_loss(final, trace.data["covariance"].values, length, gain=gain))
 
 

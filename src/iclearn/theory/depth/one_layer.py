@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...core.checks import check_choice, check_int, require
+from ...core.checks import check_int, literals_checked, require
 
 Prior = Literal["identity", "inverse"]
 
@@ -24,6 +24,7 @@ class OneLayer(NamedTuple):
     preconditioner: np.ndarray
 
 
+@literals_checked
 def one_layer(
     eigenvalues: Sequence[float], context_len: int, prior: Prior = "identity", noise: float = 0.0
 ) -> OneLayer:
@@ -45,7 +46,6 @@ def one_layer(
     (0.68175638, 0.75)
     """
     check_int("context_len", context_len, 1)
-    check_choice("prior", prior, Prior)
     lam, n = np.asarray(eigenvalues, float), float(context_len)
     weight = np.ones_like(lam) if prior == "identity" else 1 / lam
     # (E[S Σ_w S])_ii = λ_i² w_i + (λ_i² w_i + λ_i Σ_k λ_k w_k)/N, and (σ²/N) λ_i of the noise

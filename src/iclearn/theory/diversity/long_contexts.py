@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from ...core.checks import check_choice, require
+from ...core.checks import literals_checked, require
 from .isotropic import checked, pool_errors
 
 
@@ -127,6 +127,7 @@ def bayes_error(alpha: Any, noise: Any) -> np.ndarray:
         return noise + np.where(b > 0, 2 * noise / (b + root), (root - b) / 2)
 
 
+@literals_checked
 def best_ridge(
     alpha: float, kappa: float, tau: float, noise: float, error: Literal["icl", "idg"] = "icl"
 ) -> tuple[float, float]:
@@ -145,7 +146,6 @@ def best_ridge(
     >>> [round(value, 3) for value in best_ridge(10.0, 0.5, 2.0, 0.1)]
     [0.342, 0.731]
     """
-    check_choice("error", error, Literal["icl", "idg"])
     grid = np.linspace(np.log(1e-8), np.log(1e4), 200)
     values = getattr(pool_errors(alpha, kappa, tau, noise, np.exp(grid)), error)
     least = int(np.argmin(values))

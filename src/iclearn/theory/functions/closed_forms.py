@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import hyperu
 
-from ...core.checks import check_choice
+from ...core.checks import literals_checked
 
 LimitOf = Literal["relu", "quadratic", "quadratic_with_intercept"]
 
@@ -108,6 +108,7 @@ def renormalized_error(excess: Any, dim: int, noise: float = 1.0) -> np.ndarray:
     return (dim * np.asarray(excess, float) + noise) / (dim + noise)
 
 
+@literals_checked
 def linear_limit(functions: LimitOf) -> float:
     """The least error of a linear function of x for non-linear functions of N(0, I), with infinitely many pairs.
 
@@ -118,5 +119,4 @@ def linear_limit(functions: LimitOf) -> float:
     Returns:
         The error, where answering 0 has 1.
     """
-    check_choice("functions", functions, LimitOf)
     return {"relu": 1 / 2, "quadratic": 1.0, "quadratic_with_intercept": 2 / 3}[functions]

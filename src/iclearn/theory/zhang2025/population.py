@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ...core.checks import as_numbers
 from ...core.errors import IclearnError
 
 Spectrum = Sequence[Any] | np.ndarray  # what is in it is checked by `spectrum`
@@ -35,7 +36,7 @@ def spectrum(eigenvalues: Spectrum) -> np.ndarray:
     >>> spectrum([0.1, 0.4]).tolist()
     [0.4, 0.1]
     """
-    values = np.asarray(eigenvalues, float)
+    values = as_numbers("eigenvalues", eigenvalues)
     if values.ndim != 1 or len(values) == 0:
         raise IclearnError(f"eigenvalues must be a list of numbers, not an array of shape {values.shape}")
     if not (np.isfinite(values).all() and (values > 0).all()):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.checks import literals_checked
 from ...core.errors import IclearnError
 from .flow import gradient_flow
 from .landscape import loss_of
@@ -29,8 +30,6 @@ _AXES = {
 
 def _start(family: Family, weights: Mapping[str, Any] | Weights | None, init: float | None) -> Weights | None:
     """The given initial weights, checked against the family."""
-    if family not in ("merged", "separate"):
-        raise IclearnError(f"family must be merged or separate, not {family!r}")
     if weights is None:
         if init is None or not init > 0:
             raise IclearnError(f"the theory needs the initial weights, or a positive init scale, not {init}")
@@ -83,6 +82,7 @@ def merged_states(
     return MergedWeights(jnp.asarray(scale[:, None] * part), jnp.asarray(kq))
 
 
+@literals_checked
 def predict(
     family: Family,
     eigenvalues: Spectrum,

@@ -10,9 +10,9 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
+from ...core.checks import as_numbers
 from ...core.errors import IclearnError
 
 
@@ -81,7 +81,7 @@ def read_weights(arrays: Mapping[str, Any]) -> Weights:
     >>> read_weights({"first": np.ones((3, 4)), "second": np.ones((1, 3))}).kq.shape
     (3, 2, 2)
     """
-    given = {name: np.asarray(a, float) for name, a in arrays.items()}
+    given = {name: as_numbers(f"weight {name}", a) for name, a in arrays.items()}
     if {"first", "second"} <= given.keys():
         dim, outputs = round(given["first"].shape[-1] ** 0.5), given["second"].shape[0]
         value, given["kq"] = given["second"][0], given["first"].reshape(-1, dim, dim)
