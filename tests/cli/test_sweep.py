@@ -70,7 +70,7 @@ def test_a_sweep_is_carried_out_once_and_its_status_told(spec, capsys):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (lambda text: text + "axes: {", "is not YAML"),
+        (lambda text: text + "axes: {", "cannot be read as YAML"),
         (lambda text: "just words", "must be a table of fields, not 'just words'"),
         (lambda text: text.replace("seeds:", "seedz:"), "has no key 'seedz'; keys are name, base, axes"),
         (lambda text: text.replace("num_heads", "heads"), "base.model has no field 'heads'; its fields are family"),

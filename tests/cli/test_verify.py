@@ -151,6 +151,8 @@ def test_files_that_cannot_be_verified_are_refused_in_one_line(tmp_path, arrays,
     assert "args lacks the setting 'optimiser'" in refusal(tmp_path / "ahn_args.npz")
     np.savez(tmp_path / "ahn_shape.npz", **(arrays | {"pred_end": arrays["pred_end"][:-1]}))
     assert "pred_end has shape (9,), its layout means (10,)" in refusal(tmp_path / "ahn_shape.npz")
+    np.savez(tmp_path / "ahn_bool.npz", **(arrays | {"weights": arrays["weights"] > 0}))
+    assert "its arrays are not of the kinds and shapes of layout ahn" in refusal(tmp_path / "ahn_bool.npz")
     assert main(["verify"]) == 2
 
 

@@ -63,16 +63,22 @@ def test_every_literal_of_the_public_api_is_checked():
 
 
 YAML = {
-    "a: 1\na: 2\n": "line 2 is not YAML: the key 'a' is given twice",
+    "a: 1\na: 2\n": "line 2 cannot be read as YAML: the key 'a' is given twice",
     "a: {b: 1, b: 1}": "the key 'b' is given twice",
     "- 1": "must be a table of fields",
-    "!!python/object/apply:os.system ['true']": "is not YAML",
-    "a: *b": "is not YAML",
+    "!!python/object/apply:os.system ['true']": "cannot be read as YAML",
+    "a: *b": "cannot be read as YAML",
     "{1: 2}": "a table whose fields are words",
     "a: [" * 2000: "YAML",
     "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
     "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
-    "g: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]": "more than 1000000 values",
+    "g: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]": "more than 100000 values",
+    # merging doubles the fields on every line
+    "a0: &a0 {k: 1}\n" + "".join(f"a{i + 1}: &a{i + 1} {{<<: [*a{i}, *a{i}]}}\n" for i in range(17)): "more than 100000",
+    "a: &a [*a]": "more than 100000 values",
+    "\n".join(f"f{i}: 0" for i in range(1001)): "line 1001 cannot be read as YAML: more than 1000 fields in one table",
+    "a: 1" + ":00" * 3000: "a whole number of 9001 characters; at most 400 are read",
+    "a: &a 0x" + "f" * 6000 + "\nb: *a": "a whole number of 6002 characters",
 }
 
 

@@ -2,12 +2,16 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +25,8 @@ from iclearn.explore.settings import Setting
 tornado = pytest.importorskip("tornado", reason="tornado is not installed (pip install 'iclearn[explore]')")
 
 
-@pytest.fixture(scope="module")
-def explorer():
+@contextlib.contextmanager
+def served():
     """A real server in a thread of its own."""
     from iclearn.explore.serve import Explorer
 
@@ -42,6 +46,12 @@ def explorer():
     yield made["server"]
     made["loop"].call_soon_threadsafe(made["end"].set)
     thread.join(600)
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    with served() as server:
+        yield server
 
 
 def apart(coroutine):
@@ -127,11 +137,127 @@ def test_a_foreign_origin_gets_no_socket(explorer, origin):
         talk(explorer, {"id": 1, "what": "normals", "seed": 0}, cookie="x=y")
 
 
+def line_to(port, text=""):
+    """A connection on which a text was sent, without a browser's or a library's manners."""
+    line = socket.create_connection(("127.0.0.1", port), timeout=60)
+    line.sendall(text.encode())
+    return line
+
+
+@pytest.mark.parametrize("body", ["Content-Length: 103000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n6000000\r\n"])
+@pytest.mark.parametrize("path", ["/", "/socket", "/nothing"])
+def test_a_body_is_refused_before_it_is_sent(explorer, path, body):
+    with line_to(explorer.port, f"POST {path} HTTP/1.1\r\nHost: {explorer.access.host}\r\n{body}") as line:
+        answer = b"".join(iter(lambda: line.recv(4096), b""))  # until the server closes
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_half_a_header_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("iclearn.explore.serve._PATIENCE", 0.1)
+
+    def gone(line):
+        with contextlib.suppress(ConnectionError):  # it may have been closed before it sent anything
+            return line.recv(1) == b""
+        return True
+
+    with served() as server, contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(line_to(server.port, "GET / HTTP/1.1\r\nHost: 127.")) for _ in range(200)]
+        assert all(map(gone, lines))
+
+
+def opened(port, access):
+    """A tab by hand, whose answers nobody takes."""
+    line = line_to(port)
+    headers = {
+        "Host": access.host, "Origin": access.origin, "Cookie": f"{access.cookie}={access.token}",
+        "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
+    }  # fmt: skip
+    line.sendall("\r\n".join(["GET /socket HTTP/1.1", *map(": ".join, headers.items()), "", ""]).encode())
+    assert line.recv(12) == b"HTTP/1.1 101"
+    return line
+
+
+def normals_asked(count):
+    """Messages that ask for 15 kB each, as frames with a mask of zeros."""
+    texts = [json.dumps({"id": i, "what": "normals", "seed": i}).encode() for i in range(count)]
+    return b"".join(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text for text in texts)
+
+
+def test_a_tab_that_does_not_read_is_not_read_either(explorer, monkeypatch):
+    """The server holds four of its answers at most, and another tab does not wait for it."""
+    from iclearn.explore import serve
+
+    most, heard, on_message = serve._MOST_OPEN, [], serve.Socket.on_message
+
+    def hear(self, message):
+        heard.append(len(self.busy))
+        return on_message(self, message)
+
+    monkeypatch.setattr(serve.Socket, "on_message", hear)
+    with opened(explorer.port, explorer.access) as line:
+        line.settimeout(1)
+        with contextlib.suppress(TimeoutError):  # what the server does not read
+            line.sendall(normals_asked(4000))
+        assert talk(explorer, {"id": 1, "what": "normals", "seed": 0})[0]["normals"]
+    assert max(heard) < most
+
+
+def resident(pid):
+    """Memory of a process in MB, now and at most."""
+    told = dict(row.split(":", 1) for row in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return tuple(int(told[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc, which is not here")
+def test_memory_comes_back():
+    """200 half headers, eight uploads of 103 MB, and 20,000 answers that a tab does not read."""
+    from types import SimpleNamespace
+
+    words = [sys.executable, "-m", "iclearn", "explore", "--no-open"]
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+        stack.callback(running.terminate)
+        origin, token = running.stdout.readline().split()[-1].split("/?token=")
+        port = int(origin.rpartition(":")[2])
+        access = SimpleNamespace(
+            host=f"127.0.0.1:{port}", origin=origin, cookie=f"iclearn-explore-{port}", token=token
+        )  # fmt: skip
+        other = SimpleNamespace(access=access, port=port)
+        asked = {"id": 1, "what": "run", "setting": {"steps": 50}}
+        assert any("loss" in answer for answer in talk(other, asked, {"id": 2, "what": "normals", "seed": 0}))
+        before, _ = resident(running.pid)
+        for _ in range(200):
+            stack.enter_context(line_to(port, "GET / HTTP/1.1\r\nHost: 127."))
+
+        def upload(_):
+            head = f"POST / HTTP/1.1\r\nHost: {access.host}\r\nContent-Length: 103000000\r\n\r\n"
+            with line_to(port, head) as line, contextlib.suppress(OSError):
+                line.sendall(bytes(103_000_000))
+                line.recv(1)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(upload, range(8)))
+        tab = stack.enter_context(opened(port, access))
+        tab.settimeout(5)  # what the server does not read by then, it does not read
+        with contextlib.suppress(OSError):
+            tab.sendall(normals_asked(20_000))
+        assert talk(other, {"id": 3, "what": "normals", "seed": 1})[0]["normals"]
+        time.sleep(5)
+        after, most = resident(running.pid)
+    print(f"resident memory: {before:.0f} MB before, {most:.0f} MB at most, {after:.0f} MB five seconds after")
+    assert most - before < 100
+    assert after - before < 100
+
+
 def test_bad_messages_get_a_sentence_and_the_socket_goes_on(explorer):
     bad = [
         "no json", {"id": 1}, {"id": 2, "what": "format the disk"}, {"id": 3, "what": "run", "setting": {"heads": 40}},
         {"id": 4, "what": "run", "setting": {"nonsense": 1}}, {"id": 5, "what": "run", "setting": {"heads": "5"}},
         {"id": 6, "what": "normals", "seed": -1}, {"id": 7, "what": "run", "setting": {"steps": 1e9}},
+        {"id": 9, "what": "run", "setting": {"eigenvalues": [1e308, 1e308]}}, "[" * 50_000,
+        f'{{"id": {"[" * 900}{"]" * 900}, "what": "normals", "seed": 0}}', {"id": "x", "what": "normals", "seed": 0},
     ]  # fmt: skip
     answers = talk(explorer, *bad, {"id": 8, "what": "normals", "seed": 12345})
     assert all(answer["error"] for answer in answers[:-1])
@@ -146,6 +272,12 @@ def test_a_newer_run_ends_an_older_one(explorer):
     answers = {answer["id"]: answer for answer in talk(explorer, *asked)}
     assert answers[1] == {"stale": True, "id": 1}
     assert answers[2]["engine"] == "population"
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_overflow_end_in_the_sentence_alone(explorer):
+    setting = {"eigenvalues": [1e100, 1.0], "heads": 2, "steps": 20, "prompts": 10, "lr": 1e308}
+    assert "diverged" in talk(explorer, {"id": 1, "what": "run", "setting": setting})[0]["sentence"]
 
 
 def test_nothing_is_logged(explorer, caplog):

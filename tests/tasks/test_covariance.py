@@ -100,6 +100,10 @@ REFUSED = [
         "covariance parameters must be a tuple, each entry of which is a finite number, not nan at index 1",
     ),
     (lambda: Covariance.eigenvalues([1.0, 2.0]).values(3), "2 eigenvalues were given for dim 3"),
+    (
+        lambda: Covariance.eigenvalues([1e308, 1e308]).values(2),
+        "the sum of the eigenvalues must be at most 5.64e+102; the largest is 1e+308",
+    ),
     (lambda: Covariance.matrix([[1.0, 2.0], [2.0, 1.0]]).values(2), "eigenvalues must be positive, not [-1.0, 3.0]"),
     (
         lambda: Covariance.matrix([[1.0, 2.0], [0.0, 1.0]]),

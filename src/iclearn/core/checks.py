@@ -78,7 +78,7 @@ def check_choice(name: str, value: object, choices: object) -> None:
     """
     allowed = get_args(choices)
     known = any(isinstance(value, type(one)) and value == one for one in allowed)
-    require(known, f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+    require(known, f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r:.200}")
 
 
 @functools.cache
@@ -157,5 +157,5 @@ def check_int(name: str, value: Any, minimum: int) -> None:
         minimum: the least that is allowed.
     """
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise IclearnError(f"{name} must be a whole number, not {value!r}")
+        raise IclearnError(f"{name} must be a whole number, not {value!r:.200}")
     require(int(value) >= minimum, f"{name} must be at least {minimum}, not {value}")

@@ -20,7 +20,7 @@ from .fields import field_types
 from .registry import SPECS, USUAL_KINDS
 from .spec import Spec, SpecT
 
-MOST_VALUES = 1_000_000  # of a YAML text
+MOST_VALUES, MOST_FIELDS, MOST_DIGITS = 100_000, 1000, 400  # of a YAML text, of a table in it, of a whole number in it
 
 
 def field_type(base: Spec, path: str, what: str = "") -> Any:
@@ -74,7 +74,7 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     named = where or (data.get("kind") if isinstance(data, Mapping) else "") or expected.kind or expected.__name__
     if expected.shorthand and isinstance(data, numbers.Real | str):
         data = {expected.shorthand: data}
-    require(isinstance(data, Mapping), f"{named} must be a table of fields, not {data!r}")
+    require(isinstance(data, Mapping), f"{named} must be a table of fields, not {data!r:.200}")
     fields: dict[str, Any] = dict(data)
     kind = fields.pop("kind", None) or expected.kind or USUAL_KINDS.get(where.rpartition(".")[2])
     require(kind is None or isinstance(kind, str), f"{named}: the kind must be a word, not {str(kind)[:80]!r}")
@@ -87,7 +87,7 @@ def read_spec(expected: type[SpecT], data: Any, where: str = "") -> SpecT:
     fields = {cls.former_names.get(name, name): value for name, value in fields.items()}
     hints = field_types(cls)
     if unknown := [name for name in fields if name not in hints]:
-        raise IclearnError(f"{named} has no field {unknown[0]!r}; its fields are {', '.join(sorted(hints))}")
+        raise IclearnError(f"{named} has no field {unknown[0]!r:.200}; its fields are {', '.join(sorted(hints))}")
     for f in dataclasses.fields(cls):
         given = f.name in fields or f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
         require(given, f"{named} lacks its field {f.name!r}")
@@ -122,11 +122,11 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         return _number(value, where)
     if hint is int:
         whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
-        require(whole and not isinstance(value, bool), f"{where} must be a whole number, not {value!r}")
+        require(whole and not isinstance(value, bool), f"{where} must be a whole number, not {value!r:.200}")
         return int(value)
     if hint in (bool, str):
         wanted = "true or false" if hint is bool else "a word"
-        require(isinstance(value, hint), f"{where} must be {wanted}, not {value!r}")
+        require(isinstance(value, hint), f"{where} must be {wanted}, not {value!r:.200}")
         return value
     if isinstance(hint, type) and issubclass(hint, Spec):
         return read_spec(hint, value, where)
@@ -151,8 +151,8 @@ def _number(value: Any, where: str) -> float:
             raise ValueError
         number = float(value)
     except ValueError:
-        raise IclearnError(f"{where} must be a number, not {value!r}") from None
-    require(math.isfinite(number), f"{where} must be a finite number, not {value!r}")
+        raise IclearnError(f"{where} must be a number, not {value!r:.200}") from None
+    require(math.isfinite(number), f"{where} must be a finite number, not {value!r:.200}")
     return number
 
 
@@ -202,38 +202,50 @@ def read_yaml(text: str, where: str) -> Any:
 
     >>> read_yaml("{a: 1, a: 2}", "here")
     Traceback (most recent call last):
-    iclearn.core.errors.IclearnError: here line 1 is not YAML: the key 'a' is given twice
+    iclearn.core.errors.IclearnError: here line 1 cannot be read as YAML: the key 'a' is given twice
     """
     import yaml
 
     try:
-        data = yaml.load(text, _unique_keys())
+        return yaml.load(text, _bounded_loader())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark is not None else ""
-        raise IclearnError(f"{where}{line} is not YAML: {getattr(error, 'problem', None) or error}") from None
+        problem = getattr(error, "problem", None) or error
+        raise IclearnError(f"{where}{line} cannot be read as YAML: {problem}") from None
     except (ValueError, RecursionError, OverflowError):
         raise IclearnError(f"{where} cannot be read as YAML") from None
-    require(_count(data, MOST_VALUES) <= MOST_VALUES, f"{where} holds more than {MOST_VALUES} values, counting aliases")
-    return data
-
-
-def _count(value: Any, most: int) -> int:
-    """How many values there are in a value, those of an alias as often as it is used; beyond `most` it stops."""
-    total, waiting = 0, [value]
-    while waiting and total <= most:
-        total += 1
-        here = waiting.pop()
-        waiting.extend(here.values() if isinstance(here, dict) else here if isinstance(here, list) else ())
-    return total
 
 
 @lru_cache
-def _unique_keys() -> Any:
-    """PyYAML's safe loader, which makes nothing but plain values, with a refusal of keys that are given twice."""
+def _bounded_loader() -> Any:
+    """PyYAML's safe loader, which makes nothing but plain values, with limits that hold before any value is made.
+
+    A key that is given twice is refused too. An alias counts as many values as what it stands for.
+    """
     import yaml
 
-    class UniqueKeys(yaml.SafeLoader):
+    class Bounded(yaml.SafeLoader):
+        values = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            mark, before = self.peek_event().start_mark, self.values
+            alias = self.check_event(yaml.AliasEvent)
+            node = super().compose_node(parent, index)
+            # an alias inside what it stands for has no size yet and would have no end
+            self.values += getattr(node, "size", MOST_VALUES + 1) if alias else 1
+            node.size = self.values - before
+            problem = ""
+            if self.values > MOST_VALUES:
+                problem = f"more than {MOST_VALUES} values, counting aliases"
+            elif isinstance(parent, yaml.MappingNode) and len(parent.value) >= MOST_FIELDS:
+                problem = f"more than {MOST_FIELDS} fields in one table"
+            elif node.tag == "tag:yaml.org,2002:int" and len(node.value) > MOST_DIGITS:
+                problem = f"a whole number of {len(node.value)} characters; at most {MOST_DIGITS} are read"
+            if problem:
+                raise yaml.composer.ComposerError(None, None, problem, mark)
+            return node
+
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: set[str] = set()
             for key, _ in node.value:
@@ -243,4 +255,4 @@ def _unique_keys() -> Any:
                 seen.add(str(key.value))
             return super().construct_mapping(node, deep)
 
-    return UniqueKeys
+    return Bounded

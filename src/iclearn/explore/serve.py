@@ -12,10 +12,12 @@ import contextlib
 import hmac
 import json
 import secrets
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import tornado.httpserver
 import tornado.netutil
 import tornado.web
@@ -28,6 +30,8 @@ from .settings import Setting
 
 HOST = "127.0.0.1"
 _LARGEST = 65_536  # bytes of a message from the page
+_MOST_OPEN = 4  # requests of one tab whose answers it has not taken; it is not read from meanwhile
+_PATIENCE = 20.0  # seconds for the headers of a request, and for a tab to answer a ping
 
 
 class Access:
@@ -90,14 +94,16 @@ class PageHandler(_Guarded):
 
 
 class Socket(_Quiet, tornado.websocket.WebSocketHandler):
-    """``/socket``: one tab. Requests are answered in turn; a newer run ends an older one, which is stale."""
+    """``/socket``: one tab. A newer run ends an older one, which is stale."""
 
     def initialize(self, access: Access, pool: ThreadPoolExecutor) -> None:
-        self.access, self.pool, self.newest = access, pool, 0
+        self.access, self.pool = access, pool
+        self.newest: asyncio.Future[dict[str, Any]] | None = None
         self.busy: set[asyncio.Task[None]] = set()
 
     def on_close(self) -> None:
-        self.newest = -1  # nobody waits for what is being trained
+        for task in self.busy:  # nobody waits for the answers
+            task.cancel()
 
     def prepare(self) -> None:
         if self.request.host != self.access.host or not self.access.same(self.get_cookie(self.access.cookie)):
@@ -106,46 +112,64 @@ class Socket(_Quiet, tornado.websocket.WebSocketHandler):
     def check_origin(self, origin: str) -> bool:
         return origin == self.access.origin
 
-    def on_message(self, message: str | bytes) -> None:
-        """Answer beside reading on: the next message must be heard while this one is worked on."""
+    async def on_message(self, message: str | bytes) -> None:
+        """Answer beside reading on: the next message must be heard while this one is worked on.
+
+        While too many answers are open the connection is not read: a tab that does not take its answers fills its own
+        buffers, not the server's, and is closed when it has not answered a ping.
+        """
         task = asyncio.get_running_loop().create_task(self.reply(message))
         self.busy.add(task)
         task.add_done_callback(self.busy.discard)
+        if len(self.busy) >= _MOST_OPEN:
+            await asyncio.wait(self.busy, return_when=asyncio.FIRST_COMPLETED)
 
     async def reply(self, message: str | bytes) -> None:
         """Send the answer to a message, or a sentence that says why there is none."""
-        identity: Any = None
+        identity = None
         try:
             asked = json.loads(message)
+            if not isinstance(asked["id"], int):
+                raise IclearnError("the id of a message must be a whole number")
             identity = asked["id"]
-            what = asked["what"]
-            answer = await self.answer(what, asked, identity)
+            answer = await self.answer(asked["what"], asked)
         except IclearnError as error:
             answer = {"error": str(error)}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             answer = {"error": f"a message that cannot be read: {type(error).__name__}: {error}"}
         except Exception as error:  # the tab goes on
             answer = {"error": f"this could not be trained: {type(error).__name__}: {error}".split("\n")[0]}
         with contextlib.suppress(tornado.websocket.WebSocketClosedError):  # the tab was closed meanwhile
             await self.write_message(json.dumps({**answer, "id": identity}))
 
-    async def answer(self, what: str, asked: dict[str, Any], identity: int) -> dict[str, Any]:
-        """What one message asks for, computed in the pool."""
+    async def answer(self, what: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """What one message asks for, computed in another thread."""
         loop = asyncio.get_running_loop()
         if what == "normals":
             seed = asked["seed"]
             if not isinstance(seed, int) or not 0 <= seed < 2**63:
                 raise IclearnError(f"the seed must be a whole number from 0 on, not {seed!r}")
-            rows = await loop.run_in_executor(self.pool, seed_normals, seed)
+            rows = await loop.run_in_executor(None, seed_normals, seed)  # takes a millisecond: waits for no run
             return {"normals": {name: encoded(row) for name, row in rows.items()}}
         if what == "run":
-            setting, self.newest = Setting.read(asked["setting"]), identity
-            return await loop.run_in_executor(self.pool, self._run, setting, identity)
+            setting, ended = Setting.read(asked["setting"]), threading.Event()
+            if self.newest is not None:
+                self.newest.cancel()
+            self.newest = loop.run_in_executor(self.pool, _run, setting, ended)
+            try:
+                return await self.newest
+            except asyncio.CancelledError:
+                return {"stale": True}
+            finally:
+                ended.set()
         raise IclearnError(f"there is nothing called {what!r} to ask for")
 
-    def _run(self, setting: Setting, identity: int) -> dict[str, Any]:
+
+def _run(setting: Setting, ended: threading.Event) -> dict[str, Any]:
+    """A run for the page, given up once nobody waits for it; its sentence says where numbers overflow."""
+    with np.errstate(all="ignore"):
         try:
-            return run_for_page(setting, wanted=lambda: identity == self.newest)
+            return run_for_page(setting, wanted=lambda: not ended.is_set())
         except Superseded:
             return {"stale": True}
 
@@ -181,9 +205,13 @@ class Explorer:
             ("/", PageHandler, {**own, "page": page}), ("/socket", Socket, {**own, "pool": self.pool}),
         ]  # fmt: skip
         application = tornado.web.Application(
-            routes, log_function=_log, websocket_max_message_size=_LARGEST, websocket_ping_interval=20
+            routes, log_function=_log, websocket_max_message_size=_LARGEST, websocket_ping_interval=_PATIENCE,
+            websocket_ping_timeout=_PATIENCE,
+        )  # fmt: skip
+        # no request has a body: one that announces any is refused before it is read (0 would be tornado's own limit)
+        self.server = tornado.httpserver.HTTPServer(
+            application, max_body_size=1, body_timeout=_PATIENCE, idle_connection_timeout=_PATIENCE
         )
-        self.server = tornado.httpserver.HTTPServer(application)
         self.server.add_sockets(self.sockets)
 
     def stop(self) -> None:

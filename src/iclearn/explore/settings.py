@@ -123,7 +123,7 @@ class Setting:
         for control in CONTROLS:
             if "choices" in control:
                 value, choices = getattr(self, control["name"]), control["choices"]
-                require(value in choices, f"{control['name']} must be one of {choices}, not {value!r}")
+                require(value in choices, f"{control['name']} must be one of {choices}, not {value!r:.200}")
         count = len(self.eigenvalues)
         require(1 <= count <= MOST_DIM, f"the explorer takes 1 to {MOST_DIM} eigenvalues, not {count}")
         for name, most in (("heads", MOST_HEADS), ("rank", MOST_RANK), ("steps", MOST_STEPS), ("context", 1000)):
@@ -153,10 +153,10 @@ class Setting:
         defaults: dict[str, Any] = asdict(Setting())
         found: dict[str, Any] = {}
         for name, value in table.items():
-            require(name in defaults, f"the explorer has no setting {name!r}")
+            require(name in defaults, f"the explorer has no setting {name!r:.200}")
             kind = type(defaults[name])
             good = _readable(value, kind)
-            require(good, f"{name} cannot be {value!r}")
+            require(good, f"{name} cannot be {value!r:.200}")
             found[name] = kind(value)
         return Setting(**found)
 

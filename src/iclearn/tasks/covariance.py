@@ -12,12 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from ..core.checks import as_numbers, require
+from ..core.errors import IclearnError
 from ..core.forms import as_array, numpy_of
 from ..core.rng import random_rotation
 from ..core.spec import Spec
 
 Shape = Literal["linear", "white", "power", "two_level", "spiked", "eigenvalues", "matrix"]
 MOST_DIM = 100_000
+_MOST_TRACE = float(np.finfo(float).max ** (1 / 3))  # losses hold products of three eigenvalues
 _PARAMETERS = {"linear": 0, "white": 0, "power": 1, "two_level": 2, "spiked": 1}
 
 # (1..dim, parameters, numpy or jax.numpy where parameters are traced) → eigenvalues before they are ordered and scaled
@@ -129,9 +131,12 @@ class Covariance(Spec, kind="covariance"):
         if self.shape == "matrix":
             require(count == dim * dim, f"a covariance matrix of {count} entries does not fit dim {dim}")
         raw = self._raw_values(dim, np)
-        positive = np.isfinite(raw).all() and (raw > 0).all()
-        require(positive, f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
-        return self._scaled(raw, np)
+        if not (np.isfinite(raw).all() and (raw > 0).all()):
+            raise IclearnError(f"eigenvalues must be positive, not {np.round(raw, 6).tolist()}")
+        values = self._scaled(raw, np)
+        large = f"the sum of the eigenvalues must be at most {_MOST_TRACE:.3g}; the largest is {values[0]:.3g}"
+        require(values[0] <= _MOST_TRACE / dim, large)
+        return values
 
     def traceable_fields(self) -> frozenset[str]:
         """Fields that only change eigenvalues: `two_level` counts them, `matrix` turns the eigenvectors."""
