@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .output import json_text
+from .output import fields_text, json_text
 from .parsing import parse
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def facts_of(trace: Trace) -> list[tuple[str, str]]:
         ("loss", f"{float(trace.loss[0]):.6f} at step 0, {trace.final_loss:.6f} at step {len(trace.loss) - 1}"),
         ("task", recipe.task.describe()),
         ("model", recipe.model.describe()),
+        ("differs", f"from the defaults: {fields_text(recipe.by_path(changed=True))}"),
         ("optimizer", f"{recipe.optimizer.rule}, lr {recipe.optimizer.lr:g}, init {recipe.init.scale:g}"),
         ("engine", f"{made.get('engine')}, {made.get('dtype')}, seed {recipe.seed}"),
         ("made", f"{made.get('created')} by iclearn {made.get('iclearn')}, jax {made.get('jax')} on {device}{stale}"),
