@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +52,9 @@ def run(argv: Sequence[str]) -> int:
         print(f"{name:<10} {value}")
     levels = theory_levels(trace)
     if levels is not None:
-        heights = zip(levels.names, levels.heights, strict=True)
-        print(f"{'theory':<10} {', '.join(f'{name.strip(chr(36))} {height:.4f}' for name, height in heights)}")
+        names = (re.sub(r"[${}\\]", "", name) for name in levels.names)  # they are TeX
+        words = (f"{name} {height:.4f}" for name, height in zip(names, levels.heights, strict=True))
+        print(f"{'theory':<10} {', '.join(words)}")
     if args.export is not None:
         print(f"curve written to {trace.export(args.export)}")
     for line in draw(trace, args.plot, window=args.plot is None, name=trace.run_id, values=args.values):
