@@ -26,7 +26,9 @@ def test_doctor_says_no_where_the_number_is_another(capsys, monkeypatch):
 def test_a_missing_extra_is_told_with_its_packages_and_is_no_fault(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda package: package != "numba")
     told = doctor.extra("fast", "compiled code")
-    assert told == "not there (compiled code): pip install 'iclearn[fast]' for numba"
+    assert told.fine
+    assert not told.there
+    assert told.found == "not there (compiled code): pip install 'iclearn[fast]' for numba"
 
 
 def test_every_extra_is_looked_at():

@@ -124,7 +124,7 @@ PARSE_ERRORS = {
     "'population', 'moments', 'samples', 'gram')",
     "train word": "iclearn train: Unrecognized options: word",
     "train --white_cov yes": "iclearn train: Unrecognized options: yes",
-    "list word": "iclearn list: Unrecognized options: word",
+    "cite zhang2025 --json": "iclearn cite: unknown flag --json",
     "list --nosuch": "iclearn list: unknown flag --nosuch",
     "show": "iclearn show: Missing from iclearn show: STR Name of the run (its first digits are enough) or path of its "
     "folder. (required)",

@@ -10,6 +10,7 @@ import pytest
 
 from iclearn.cli import main
 from iclearn.core.trace import Trace
+from iclearn.store import Store
 
 SMALL = ["--trainset_size", "64", "--seq_len", "8", "--epoch", "30"]
 
@@ -42,6 +43,13 @@ def test_public_command_lines_write_the_public_text_file(argv, name):
     loss = np.loadtxt(f"{name}.txt")
     assert loss.shape == (30,)
     np.testing.assert_array_equal(loss, stored().loss)
+
+
+def test_only_the_flags_of_the_public_code_leave_its_text_file(in_tmp):
+    assert main(["train", "--heads", "2", "--prompts", "64", "--context", "7", "--steps", "30"]) == 0
+    assert [path.name for path in in_tmp.iterdir()] == ["runs"]
+    assert main(["train", "--heads", "2", "--no-text", *SMALL]) == 0
+    assert [path.name for path in in_tmp.iterdir()] == ["runs"]
 
 
 def test_mix_writes_three_columns():
@@ -95,10 +103,41 @@ def test_a_second_request_is_answered_from_disk_and_show_and_list_find_it(capsys
     assert main(["list"]) == 0
     assert first.run_id in capsys.readouterr().out
     assert main(["show", first.run_id[:5], "--plot", "s.svg"]) == 0
-    assert "theory     L(M_{0}) 1.0000, L(M_{1})" in capsys.readouterr().out
+    assert "theory     L(M_0) 1.0000, L(M_1)" in capsys.readouterr().out
     assert Path("s.svg").exists()
     assert main(["show", first.run_id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] == "moments"
+
+
+def test_list_tells_runs_apart_and_finds_them(capsys):
+    ours = ["train", "--heads", "2", "--prompts", "inf", "--context", "8", "--steps", "5", "--quiet"]
+    for more in ([], ["--noise", "0.25"], ["--seed", "3"], ["--optimizer", "adam"], ["--eigenvalues", "0.7", "0.3"]):
+        assert main([*ours, *more]) == 0
+    runs = Store("runs").list()
+    differs = [{k: v for k, v in s.values(changed=True).items() if k.startswith(("task.noise", "seed"))} for s in runs]
+    assert {"task.noise": 0.25} in differs
+    assert {"seed": 3} in differs
+    capsys.readouterr()
+    assert main(["list"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for word in ("task.noise=0.25", "seed=3", "optimizer.rule=adam", "task.covariance.parameters=(0.7,"):
+        assert word in shown
+    assert "num_heads" not in shown, "all have it"
+
+    def found(*words: str) -> list[str]:
+        assert main(["list", *words, "--json"]) == 0
+        return [row["run_id"] for row in json.loads(capsys.readouterr().out)]
+
+    (noisy,) = found("task.noise=0.25")
+    assert found("noise=2.5e-1") == found(noisy[:8]) == [noisy]
+    assert found("adam", "seed=10") == found("rule=adam")
+    assert len(found("seed=10")) == 4
+    assert found("seed=10", "seed=3") == []
+    assert [s.run_id for s in Store("runs").list("noise=0.25")] == [noisy]
+    assert main(["show", noisy, "--plot", "n.png"]) == 0
+    assert "task.noise=0.25" in capsys.readouterr().out
+    assert main(["list", "nois=1"]) == 2
+    assert "no run in runs has a field 'nois'" in capsys.readouterr().err
 
 
 REFUSALS = [

@@ -26,6 +26,7 @@ class CiteArgs:
     """Print how to cite iclearn and the papers it implements, as BibTeX.
 
     iclearn cite > iclearn.bib
+
     iclearn cite zhang2025 ahn2023
     """
 

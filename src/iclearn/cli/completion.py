@@ -28,7 +28,9 @@ class CompletionArgs:
     """Print a completion script.
 
     bash: iclearn completion bash > ~/.local/share/bash-completion/completions/iclearn
+
     zsh: iclearn completion zsh > a file _iclearn in a folder of $fpath
+
     fish: iclearn completion fish > ~/.config/fish/completions/iclearn.fish
     """
 

@@ -40,11 +40,13 @@ class DoctorArgs:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, what was found, and whether something is wrong with it."""
+    """One line: what was looked at, what was found, whether that is right, and whether it is there (a part that is not
+    needed may be missing)."""
 
     what: str
     found: str
     fine: bool = True
+    there: bool = True
 
 
 def run(argv: Sequence[str]) -> int:
@@ -56,7 +58,8 @@ def run(argv: Sequence[str]) -> int:
     else:
         width = max(len(finding.what) for finding in findings)
         for finding in findings:
-            print(f"{'✓' if finding.fine else '✗'} {finding.what:<{width}}  {finding.found}")
+            mark = "✗" if not finding.fine else "✓" if finding.there else "-"
+            print(f"{mark} {finding.what:<{width}}  {finding.found}")
     return 0 if all(finding.fine for finding in findings) else 1
 
 
@@ -73,7 +76,7 @@ def examine() -> list[Finding]:
         Finding("packages", told, fine=not missing),
         *devices(),
         *room(),
-        *[Finding(f"extra {name}", extra(name, use)) for name, use in EXTRAS.items()],
+        *[extra(name, use) for name, use in EXTRAS.items()],
         browser(),
         known_number(),
     ]
@@ -112,7 +115,7 @@ def room() -> list[Finding]:
     ]
 
 
-def extra(name: str, use: str) -> str:
+def extra(name: str, use: str) -> Finding:
     """Whether what an extra needs is installed. One that is not there is no fault.
 
     Args:
@@ -122,19 +125,21 @@ def extra(name: str, use: str) -> str:
     Returns:
         What to say.
 
-    >>> extra("nonsense", "nothing")
+    >>> extra("nonsense", "nothing").found
     'not of this release'
     """
+    what = f"extra {name}"
     try:
         needs = [need for need in requires("iclearn") or [] if re.search(rf"""extra\s*==\s*['"]{name}['"]""", need)]
     except PackageNotFoundError:
-        return "iclearn itself is not installed: pip install ."
+        return Finding(what, "iclearn itself is not installed: pip install .", there=False)
     if not needs:
-        return "not of this release"
+        return Finding(what, "not of this release", there=False)
     missing = sorted(package for package in map(package_of, needs) if not installed(package))
     if not missing:
-        return f"there ({use})"
-    return f"not there ({use}): pip install 'iclearn[{name}]' for {', '.join(missing)}"
+        return Finding(what, f"there ({use})")
+    advice = f"pip install 'iclearn[{name}]' for {', '.join(missing)}"
+    return Finding(what, f"not there ({use}): {advice}", there=False)
 
 
 def package_of(need: str) -> str:
@@ -160,7 +165,8 @@ def browser() -> Finding:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     path = next((found for name in names if (found := shutil.which(name))), None)
     driver = importlib.util.find_spec("playwright") is not None
-    return Finding("browser", f"{path or 'none'}{'' if driver else '; playwright is not installed'} (tests of pages)")
+    found = f"{path or 'none'}{'' if driver else '; playwright is not installed'} (tests of pages)"
+    return Finding("browser", found, there=path is not None and driver)
 
 
 def known_number() -> Finding:

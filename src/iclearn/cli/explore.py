@@ -23,7 +23,7 @@ class ExploreArgs:
     static: Path | None = None
     """Write the page as one HTML file that needs no server, and end."""
     port: int = 0
-    """Port to listen on at 127.0.0.1. Default: any free one."""
+    """Port to listen on at 127.0.0.1; 0: any free one."""
     no_open: bool = False
     """Print the address and open no browser."""
 

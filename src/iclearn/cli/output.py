@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,16 @@ def json_text(value: Any) -> str:
     from ..papers.base import plain
 
     return json.dumps(plain(value), indent=2, allow_nan=False, default=str)
+
+
+def fields_text(values: Mapping[str, Any]) -> str:
+    """Fields and their values in one line, values that are long by their beginning.
+
+    >>> fields_text({"task.noise": 0.25, "seed": 3})
+    'task.noise=0.25, seed=3'
+    """
+    words = {path: str(value) for path, value in values.items()}
+    return ", ".join(f"{path}={text if len(text) <= 60 else text[:60] + '…'}" for path, text in words.items())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -73,7 +73,7 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
     fields = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     if "-h" in argv or "--help" in argv:
-        tyro.cli(_in_groups(cls), prog=prog, args=["--help"], config=config)
+        tyro.cli(_for_help(cls), prog=prog, args=["--help"], config=config)
     words = expand_flags(argv, fields, aliases or {})
     _refuse_empty(cls, words)
     captured = io.StringIO()
@@ -84,16 +84,44 @@ def parse(cls: type[ArgsT], argv: Sequence[str], prog: str, aliases: Mapping[str
         raise UsageError(_one_line(captured.getvalue()) or f"could not read the command line ({stop.code})") from None
 
 
-def _in_groups(cls: type) -> type:
-    """For the help: the dataclasses that `cls` inherits its flags from as groups, under the names of those classes."""
+def _for_help(cls: type) -> type:
+    """The flags of a class as --help shows them.
+
+    The dataclasses it inherits its flags from are groups, under the names of those classes. Examples in docstrings are
+    left out, and so are defaults that are nothing: what is done without such a flag is said in its text.
+    """
     groups = [base for base in reversed(cls.__bases__) if dataclasses.is_dataclass(base)]
     needed = [f for group in groups for f in dataclasses.fields(group) if f.init and _has_no_default(f)]
-    if not groups or needed:  # a group is shown with its defaults
-        return cls
-    names = [(group.__name__.removesuffix("Flags").lower(), group, group()) for group in groups]
-    shown = dataclasses.make_dataclass(cls.__name__, names, frozen=True)
-    shown.__doc__ = cls.__doc__
+    made, bases = [], ()
+    for group in map(_for_help, groups if not needed else ()):  # a group is shown with its defaults
+        made.append((re.sub("(Flags|Options)$", "", group.__name__).lower(), group, group()))
+    if not made:
+        hints, bases = get_type_hints(cls, include_extras=True), (cls,)
+        for f in dataclasses.fields(cls):
+            again: Any = dataclasses.field(default=f.default, default_factory=f.default_factory)  # type: ignore[call-overload]
+            made.append((f.name, _shown(f, hints[f.name]), again))
+    shown = dataclasses.make_dataclass(cls.__name__, made, bases=bases, frozen=True)
+    text = cls.__doc__ or ""
+    text = re.sub("(?m)^    ", "", text) if "\n    Args:" in text else text  # made of two docstrings, before 3.13
+    shown.__doc__ = re.sub(r"(?m)^ *>>> .*\n(.*\S.*\n?)*", "", text).replace("``", "`")
     return shown
+
+
+def _shown(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The type of a flag with the word that stands for its value in the help, where tyro's own would not be plain."""
+    kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    options = [option for option in get_args(kind) if option is not type(None)]
+    choices = next((option for option in (kind, *options) if get_origin(option) is Literal), None)
+    listed, positional = get_origin(kind) is tuple, tyro.conf.Positional[int].__metadata__[0] in marks
+    if not (listed or positional or type(None) in get_args(kind)) or any(hasattr(mark, "metavar") for mark in marks):
+        return hint
+    single = options[0] if options else kind
+    word = field.name.upper() if positional else getattr(single, "__name__", "").upper()
+    word = "{" + ",".join(get_args(choices)) + "}" if choices is not None else word
+    word = f"{word} ..." if listed else word
+    nothing = (None, (), dataclasses.MISSING) if listed else (None,)
+    default = {"help_behavior_hint": ""} if field.default in nothing else {}
+    return Annotated[hint, tyro.conf.arg(metavar=f"[{word}]" if positional and default else word, **default)]
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:

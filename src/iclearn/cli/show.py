@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from .output import json_text
+from .output import fields_text, json_text
 from .parsing import parse
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ def run(argv: Sequence[str]) -> int:
         print(f"{name:<10} {value}")
     levels = theory_levels(trace)
     if levels is not None:
-        heights = zip(levels.names, levels.heights, strict=True)
-        print(f"{'theory':<10} {', '.join(f'{name.strip(chr(36))} {height:.4f}' for name, height in heights)}")
+        names = (re.sub(r"[${}\\]", "", name) for name in levels.names)  # they are TeX
+        words = (f"{name} {height:.4f}" for name, height in zip(names, levels.heights, strict=True))
+        print(f"{'theory':<10} {', '.join(words)}")
     if args.export is not None:
         print(f"curve written to {trace.export(args.export)}")
     for line in draw(trace, args.plot, window=args.plot is None, name=trace.run_id, values=args.values):
@@ -93,6 +95,7 @@ def facts_of(trace: Trace) -> list[tuple[str, str]]:
         ("loss", f"{float(trace.loss[0]):.6f} at step 0, {trace.final_loss:.6f} at step {len(trace.loss) - 1}"),
         ("task", recipe.task.describe()),
         ("model", recipe.model.describe()),
+        ("differs", f"from the defaults: {fields_text(recipe.by_path(changed=True))}"),
         ("optimizer", f"{recipe.optimizer.rule}, lr {recipe.optimizer.lr:g}, init {recipe.init.scale:g}"),
         ("engine", f"{made.get('engine')}, {made.get('dtype')}, seed {recipe.seed}"),
         ("made", f"{made.get('created')} by iclearn {made.get('iclearn')}, jax {made.get('jax')} on {device}{stale}"),

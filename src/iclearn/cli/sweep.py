@@ -34,7 +34,7 @@ class SweepArgs:
     out: Path | None = None
     """Folder of the sweep. Default: sweeps/NAME-HASH (a shipped sweep: swept/NAME)."""
     workers: int = 0
-    """Worker processes. Default: this one (of a cluster: one a core, or one job)."""
+    """Worker processes; 0: this one (of a cluster: one a core, or one job)."""
     cluster: str | None = None
     """Use Dask: local, a scheduler's address (tcp://host:8786), slurm, or pbs."""
     chunk: int | None = None

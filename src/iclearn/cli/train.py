@@ -15,7 +15,7 @@ from ..core.errors import IclearnError
 from .output import json_text
 from .parsing import parse
 from .show import draw
-from .train_flags import PUBLIC_FLAGS, OutputFlags, RecipeFlags, TrainArgs
+from .train_flags import PUBLIC_FLAGS, OutputFlags, RecipeFlags, TrainArgs, of_public_code
 
 if TYPE_CHECKING:
     from ..core.dataset import Dataset
@@ -72,7 +72,7 @@ def run(argv: Sequence[str]) -> int:
         trace = store.run(recipe, dataset=dataset, weights=weights, progress=progress, again=args.again)
     if trace.status is Status.DIVERGED:
         raise IclearnError(why_diverged(trace, dataset, weights))
-    files = list(outputs(args, trace))
+    files = list(outputs(args, trace, text=of_public_code(argv) and not args.no_text))
     if args.json:
         facts = {"run": trace.run_id, "status": trace.status.label, "steps": trace.num_losses, "stored_before": found}
         numbers = {"final_loss": trace.final_loss, "engine": trace.provenance["engine"], "path": store.path(recipe)}
@@ -122,8 +122,8 @@ def recipe_of_file(args: TrainArgs) -> Recipe:
     return recipe.replace(**changes)
 
 
-def outputs(args: TrainArgs, trace: Trace) -> Iterator[tuple[str, Path | None]]:
-    """Write what was asked for; yields a line for every file, and its path."""
+def outputs(args: TrainArgs, trace: Trace, *, text: bool) -> Iterator[tuple[str, Path | None]]:
+    """Write what was asked for, and the public code's text file where `text`; yields a line and a path for each."""
     from ..store.linattn import public_name, write_values
 
     name = public_name(args, trace) if args.recipe is None else trace.run_id
@@ -131,7 +131,7 @@ def outputs(args: TrainArgs, trace: Trace) -> Iterator[tuple[str, Path | None]]:
         yield f"curve written to {trace.export(args.export)}", args.export
     drawn = draw(trace, args.plot, window=args.show, name=name, values=args.track_value)
     yield from ((line, args.plot or Path(f"{name}.png")) for line in drawn)
-    if not args.show and args.recipe is None and not args.no_text:
+    if text and not args.show and args.recipe is None:
         path = (args.out or Path()) / f"{name}.txt"
         if args.track_value and not trace.has("test_loss"):
             write_values(trace, path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,10 +19,6 @@ PUBLIC_FLAGS = {name: name for name in _SAME} | {
     "head_num": "heads",
 }  # fmt: skip
 Model = Literal["attnM", "attnS", "mlp", "conv", "merged", "separate", "merged_reduced", "separate_reduced"]
-NO_DEFAULT = tyro.conf.arg(help_behavior_hint="")  # where the text says what comes without the flag
-MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
-MaybePath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
-Numbers = Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT ...", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,9 @@ class ModelFlags:
     model: Model = "attnM"
     """attnM/merged and attnS/separate are full attention; *_reduced leave out the zero blocks; mlp and conv are the
     equivalent linear networks on cubic features."""
-    heads: MaybeInt = None
+    heads: int | None = None
     """Number of heads (public: --head_num). Default 1, or what --weights has."""
-    rank: MaybeInt = None
+    rank: int | None = None
     """Rank of separate key-query weights (public: --KQ_dim). Default 1, or what --weights has."""
     init: float = 0.01
     """Scale of the initial weights."""
@@ -42,12 +39,12 @@ class ModelFlags:
     init, as when the published Figure 3 was made; stacked: the newest public code."""
     softmax: bool = False
     """Softmax attention instead of linear."""
-    normalize: Annotated[Literal["none", "context", "tokens"] | None, NO_DEFAULT] = None
+    normalize: Literal["none", "context", "tokens"] | None = None
     """Divide the sum over tokens by nothing (public code), by N (the paper), or by N+1 (public code with --vary_len).
     Default: what the public code does."""
     cubic_feat: bool = False
     """Read cubic features (implied by --model mlp)."""
-    weights: MaybePath = None
+    weights: Path | None = None
     """Start from the weights in this .npz file: weights_kq and weights_value (H, D+1, D+1), or weights_key and
     weights_query (H, R, D+1) and weights_value, or as a Trace stores them."""
 
@@ -62,7 +59,7 @@ class DataFlags:
     """Number of outputs."""
     seq_len: int = 32
     """Tokens in a prompt, the query included: N + 1."""
-    context: MaybeInt = None
+    context: int | None = None
     """Context pairs N; overrides --seq-len."""
     prompts: Annotated[str, tyro.conf.arg(metavar="P|inf")] = "5000"
     """Prompts in the training set (public: --trainset_size); inf: infinitely many, integrated exactly."""
@@ -74,11 +71,11 @@ class DataFlags:
     """White covariance I/D."""
     covariance: Literal["linear", "power", "two_level", "spiked"] = "linear"
     """Shape of the spectrum of x."""
-    covariance_parameters: Numbers = ()
+    covariance_parameters: tuple[float, ...] = ()
     """power: exponent; two_level: number of large ones, ratio; spiked: spike."""
-    eigenvalues: Numbers = ()
+    eigenvalues: tuple[float, ...] = ()
     """Explicit eigenvalues of the covariance of x; they set --dim."""
-    prior_mean: Numbers = ()
+    prior_mean: tuple[float, ...] = ()
     """Mean of the task vectors."""
     noise: float = 0.0
     """Variance of the noise on context labels."""
@@ -86,7 +83,7 @@ class DataFlags:
     """Average the loss over all prefixes of the prompt."""
     raw_data: bool = False
     """Do not center x and whiten the task vectors, as the public code does."""
-    dataset: MaybePath = None
+    dataset: Path | None = None
     """Train on the arrays of this .npz file: x (P, N+1, D+1), the tokens [x; y] with the query last, and y_q (P,), the
     targets; test sets x_iwl, y_q_iwl, x_icl, y_q_icl."""
 
@@ -99,7 +96,7 @@ class TrainingFlags:
     """gd: full-batch gradient descent; flow: gradient flow."""
     lr: float = 1e-3
     """Learning rate."""
-    batch_size: MaybeInt = None
+    batch_size: int | None = None
     """Prompts per step, for sgd, momentum, adam, adamw."""
     steps: int = 6001
     """Number of steps (public: --epoch)."""
@@ -115,7 +112,7 @@ class TrainingFlags:
 class RecipeFlags:
     """A run from a file, instead of the flags above."""
 
-    recipe: MaybePath = None
+    recipe: Path | None = None
     """Train the recipe in this YAML or JSON file instead of what the flags describe."""
     set: tuple[str, ...] = ()
     """With --recipe: fields to change, e.g. optimizer.lr=0.1 seed=3."""
@@ -125,11 +122,11 @@ class RecipeFlags:
 class OutputFlags:
     """What is kept, drawn and printed."""
 
-    out: MaybePath = None
+    out: Path | None = None
     """Folder of stored runs. Default: runs."""
-    plot: MaybePath = None
+    plot: Path | None = None
     """Draw the run into this file (.png, .pdf, .svg)."""
-    export: MaybePath = None
+    export: Path | None = None
     """Also write the curve to this .csv, .nc or .txt file."""
     show: bool = False
     """Open a window with the loss; without a display, write the picture and say where."""
@@ -138,7 +135,8 @@ class OutputFlags:
     again: bool = False
     """Run even if this very recipe is stored already."""
     no_text: bool = False
-    """Do not write the losses to a text file in the current folder (or --out), as the public code does."""
+    """Write no text file of the losses, as linattn-icl does in the current folder (here: or --out) without --show, and
+    as command lines with its names of flags (--head_num, --epoch, ...) do here."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
@@ -161,3 +159,15 @@ class TrainArgs(OutputFlags, RecipeFlags, TrainingFlags, DataFlags, ModelFlags):
 
     iclearn train --recipe examples/recipe.yaml --set seed=3 optimizer.lr=0.01
     """
+
+
+def of_public_code(argv: Sequence[str]) -> bool:
+    """Whether a command line has a flag under a name, or a prefix of one, that only linattn-icl gives it.
+
+    >>> of_public_code(["--head", "5", "--lr=0.02"]), of_public_code(["--heads", "5", "--lr=0.02"])
+    (True, False)
+    """
+    own = {field.name for field in fields(TrainArgs)}
+    theirs = [alias.lower() for alias, field in PUBLIC_FLAGS.items() if alias != field]
+    words = {word[2:].partition("=")[0].replace("-", "_").lower() for word in argv if word.startswith("--")}
+    return any(alias.startswith(word) for word in words - own - {""} for alias in theirs)

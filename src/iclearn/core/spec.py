@@ -62,11 +62,41 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
 
     def changed_fields(self) -> dict[str, Any]:
         """The fields whose values are not their defaults, in order."""
-        defaults = {
+        return {name: getattr(self, name) for name, d in self._defaults().items() if not _same(getattr(self, name), d)}
+
+    def _defaults(self) -> dict[str, Any]:
+        """The default of every field; fields that have none differ from the mark MISSING."""
+        return {
             f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
             for f in dataclasses.fields(self)
-        }  # fields that have none differ from the mark MISSING
-        return {name: getattr(self, name) for name, d in defaults.items() if not _same(getattr(self, name), d)}
+        }
+
+    def by_path(self, *, changed: bool = False) -> dict[str, Any]:
+        """The values of all fields, those of specs within it under dotted paths; the spec itself stands as its kind.
+
+        Args:
+            changed: only what differs from the defaults.
+
+        Returns:
+            The values by path, as the axes of a sweep name them.
+
+        >>> import iclearn as icl
+        >>> recipe = icl.Recipe(task=icl.LinearRegression(noise=0.1), model=icl.Attention("merged"), seed=3)
+        >>> recipe.by_path(changed=True)
+        {'task': 'linear_regression', 'task.noise': 0.1, 'model': 'attention', 'seed': 3}
+        """
+        found: dict[str, Any] = {}
+        for name, default in self._defaults().items():
+            value = getattr(self, name)
+            if changed and _same(value, default):
+                continue
+            if not isinstance(value, Spec):
+                found[name] = value
+                continue
+            if not changed or type(value) is not type(default):
+                found[name] = value.kind
+            found |= {f"{name}.{path}": inner for path, inner in value.by_path(changed=changed).items()}
+        return found
 
     def describe(self) -> str:
         """One line for listings: the kind, and what differs from the defaults."""

@@ -18,6 +18,7 @@ from ..core.checks import check_type
 from ..core.dataset import Dataset
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.lazy_names import import_beside
+from ..core.reader import plain_value
 from ..core.recipe import Recipe
 from ..core.status import Status
 from ..core.trace import MARK, READABLE, Trace
@@ -63,6 +64,32 @@ class Summary:
             parts = (self.recipe.get(name) for name in ("model", "task"))
             model, task = (str(part.get("kind")) if isinstance(part, dict) else "unknown" for part in parts)
             return model, task
+
+    def values(self, *, changed: bool = False) -> dict[str, Any]:
+        """The recipe's values by path, see `Spec.by_path`; none where no installed package knows its parts."""
+        try:
+            return Recipe.from_dict(self.recipe).by_path(changed=changed)
+        except IclearnError:
+            return {}
+
+    def contains(self, word: str) -> bool:
+        """Whether a word occurs in what tells this run from others: name, model, task, status, engine, `values`."""
+        changed = (f"{path}={value}" for path, value in self.values(changed=True).items())
+        return any(word in text for text in (self.run_id, *self.describe(), self.status, self.engine, *changed))
+
+    def has(self, field: str, value: str) -> bool | None:
+        """Whether a field of the recipe, by its path or the end of it, has this value; None where it has no such field.
+
+        Args:
+            field: ``task.noise``, or ``noise``.
+            value: as JSON, or as the value prints.
+        """
+        ends = [v for path, v in self.values().items() if f".{path}".endswith(f".{field}")]
+        try:
+            read = json.loads(value)
+        except (ValueError, RecursionError):
+            read = value
+        return any(plain_value(v) == read or str(v) == value for v in ends) if ends else None
 
 
 class Store:
@@ -184,14 +211,20 @@ class Store:
             raise IclearnError(f"{name!r} fits {len(matches)} runs in {self.root}: give more digits")
         return matches[0]
 
-    def list(self) -> list[Summary]:
-        """All runs, newest first. Only the attributes and the last loss are read."""
-        return self.survey()[0]
-
-    def survey(self, *, verify: bool = False) -> tuple[list[Summary], dict[Path, str]]:
-        """All runs, newest first, and what else ends in ``.zarr``: its path, and why it cannot be listed.
+    def list(self, *where: str) -> list[Summary]:
+        """The runs, newest first. Only the attributes and the last loss are read.
 
         Args:
+            where: which runs: ``"task.noise=0.25"`` or ``"noise=0.25"`` is a field of the recipe and its value; a word
+                without ``=`` is one that `Summary.contains`. Default: all.
+        """
+        return self.survey(*where)[0]
+
+    def survey(self, *where: str, verify: bool = False) -> tuple[list[Summary], dict[Path, str]]:
+        """The runs, newest first, and what else ends in ``.zarr``: its path, and why it cannot be listed.
+
+        Args:
+            where: which runs, see `list`.
             verify: read every run whole and verify its checksum.
 
         Returns:
@@ -205,6 +238,14 @@ class Store:
                 summaries.append(_summary(path))
             except IclearnError as error:
                 others[path] = str(error)
+        for word in where:
+            field, equals, value = word.partition("=")
+            fits = [s.has(field, value) if equals else s.contains(word) for s in summaries]
+            if summaries and all(fit is None for fit in fits):
+                raise IclearnError(
+                    f"no run in {self.root} has a field {field!r}: `iclearn list --json` shows the fields"
+                )
+            summaries = [s for s, fit in zip(summaries, fits, strict=True) if fit]
         return sorted(summaries, key=lambda s: s.created, reverse=True), others
 
 

@@ -90,26 +90,33 @@ def test_conserved_matrix_stays_along_the_flow():
     np.testing.assert_allclose(kept, np.broadcast_to(kept[0], kept.shape), atol=1e-8)
 
 
-@given(st.integers(1, 6), st.floats(0.05, 2), st.integers(1, 60), st.floats(0.5, 40), st.floats(1e-8, 1e-3))
+@given(
+    st.integers(1, 6),
+    st.floats(0.05, 2),
+    st.integers(1, 60),
+    st.floats(0.5, 40),
+    st.floats(1e-8, 1e-3),
+    st.sampled_from([0.0, 0.5]),
+)
 @settings(max_examples=40, deadline=None)
-def test_formula_10_with_gain_solves_its_equation(dim, lam, context_len, gain, w_init):
-    values = [lam] * dim
-    half = white_drop_time(values, context_len, w_init, gain=gain)
-    sigma = white_course(np.array([0.0, half, 1e3 * half]), values, context_len, w_init, gain=gain)
+def test_formula_10_with_gain_and_noise_solves_its_equation(dim, lam, context_len, gain, w_init, noise):
+    values, scale = [lam] * dim, {"gain": gain, "noise": noise}
+    half = white_drop_time(values, context_len, w_init, **scale)
+    sigma = white_course(np.array([0.0, half, 1e3 * half]), values, context_len, w_init, **scale)
     assert sigma[0] * dim**0.5 == pytest.approx(w_init**2, rel=1e-9)
-    best = merged_fixed_points(values, context_len, gain=gain)[1][0, 0]
+    best = merged_fixed_points(values, context_len, **scale)[1][0, 0]
     assert sigma[2] == pytest.approx(best, rel=1e-12)
     assert (1 - sigma[1] / best) ** 2 == pytest.approx(0.5, rel=1e-8)
     # σ̇ = 2σ√D (gλ² − g²λ³aσ): the slope at the half-way point by central differences
     step = 1e-4 * half
-    left, right = white_course(np.array([half - step, half + step]), values, context_len, w_init, gain=gain)
+    left, right = white_course(np.array([half - step, half + step]), values, context_len, w_init, **scale)
     rate = 2 * sigma[1] * dim**0.5 * gain * lam**2 * (1 - sigma[1] / best)
     assert (right - left) / (2 * step) == pytest.approx(rate, rel=1e-4)
 
 
 def test_drop_time_of_any_spectrum_continues_the_white_one():
-    white = merged_drop_time([0.25] * 4, 31, 1e-6, gain=GAIN)
-    nearly = merged_drop_time([0.25, 0.25, 0.25, 0.25 + 1e-9], 31, 1e-6, gain=GAIN)
+    white = merged_drop_time([0.25] * 4, 31, 1e-6, gain=GAIN, noise=2.0)
+    nearly = merged_drop_time([0.25, 0.25, 0.25, 0.25 + 1e-9], 31, 1e-6, gain=GAIN, noise=2.0)
     assert nearly == pytest.approx(white, rel=1e-7)
     assert merged_drop_time([0.5, 0.2], 31, 1.6) == 0.0
 

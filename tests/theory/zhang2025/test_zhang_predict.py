@@ -5,20 +5,23 @@ import json
 import numpy as np
 import pytest
 
+import iclearn as icl
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Optimizer, Recipe
 from iclearn.engines.simulate import simulate
 from iclearn.models import Attention
 from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.regression import LinearRegression
+from iclearn.theory import levels_of
 from iclearn.theory.zhang2025 import eigenpairs, gain_of, predict, random_separate, saddle_losses, summary
 
 STEPS, LR = 3000, 0.02
 
 
-def trained(family: str, init: float, values=(0.5, 0.3, 0.2)):
-    recipe = Recipe(
-        task=LinearRegression(dim=3, covariance=Covariance.eigenvalues(values, rotate=True), num_prompts=None),
+def recipe_of(family: str, init: float, values=(0.5, 0.3, 0.2), noise: float = 0.0) -> Recipe:
+    covariance = Covariance.eigenvalues(values, rotate=True)
+    return Recipe(
+        task=LinearRegression(dim=3, covariance=covariance, noise=noise, num_prompts=None),
         model=Attention(family, num_heads=3),  # type: ignore[arg-type]
         init=Init(init),
         optimizer=Optimizer("gd", LR if family == "separate_reduced" else LR / 10),
@@ -26,19 +29,20 @@ def trained(family: str, init: float, values=(0.5, 0.3, 0.2)):
         engine="population",
         seed=3,
     )
-    return simulate(recipe).data
 
 
 @pytest.mark.parametrize(
-    ("family", "init", "values"),
+    ("family", "init", "values", "noise"),
     [
-        ("merged_reduced", 1e-5, (0.5, 0.3, 0.2)),
-        ("merged_reduced", 1e-5, (0.4, 0.4, 0.4)),
-        ("separate_reduced", 1e-2, (0.5, 0.3, 0.2)),
+        ("merged_reduced", 1e-5, (0.5, 0.3, 0.2), 0.0),
+        ("merged_reduced", 1e-5, (0.4, 0.4, 0.4), 0.0),
+        ("merged_reduced", 1e-5, (0.4, 0.4, 0.4), 5.0),
+        ("separate_reduced", 1e-2, (0.5, 0.3, 0.2), 0.0),
+        ("separate_reduced", 1e-2, (0.5, 0.3, 0.2), 5.0),
     ],
 )
-def test_prediction_lies_over_the_simulation(family, init, values):
-    data = trained(family, init, values)
+def test_prediction_lies_over_the_simulation(family, init, values, noise):
+    data = simulate(recipe_of(family, init, values, noise)).data
     first = {
         name: data[f"weight_{name}"].values[0] for name in ("value", "kq", "key", "query") if f"weight_{name}" in data
     }
@@ -47,7 +51,7 @@ def test_prediction_lies_over_the_simulation(family, init, values):
     gain = gain_of("none", 31)
     theory = predict(
         family.removesuffix("_reduced"),  # type: ignore[arg-type]
-        eigenvalues, 31, steps=STEPS, lr=lr, num_heads=3, weights=first, basis=basis, gain=gain,
+        eigenvalues, 31, steps=STEPS, lr=lr, num_heads=3, weights=first, basis=basis, gain=gain, noise=noise,
     )  # fmt: skip
     for name in data.data_vars:
         assert theory[name].dims == data[name].dims, name
@@ -55,13 +59,41 @@ def test_prediction_lies_over_the_simulation(family, init, values):
     np.testing.assert_allclose(theory["time"], data["time"], rtol=1e-12)
     np.testing.assert_allclose(theory["covariance"], data["covariance"], atol=1e-12)
     assert set(theory.coords) >= set(data.coords)
-    heights = saddle_losses(values, 31)
+    heights = saddle_losses(values, 31, noise=noise)
     levels = (heights[1:] + heights[:-1]) / 2 if "drop" in theory.dims else [(heights[0] + heights[-1]) / 2]
     for level in levels:
         predicted, found = (int(np.argmax(run["loss"].values < level)) for run in (theory, data))
         if family == "merged_reduced" or found:
             assert predicted == pytest.approx(found, rel=2e-2)  # gradient descent's own step error is of order lr
     assert float(np.abs(theory["loss"] - data["loss"]).mean()) < 5e-3
+
+
+@pytest.mark.parametrize("family", ["merged_reduced", "separate_reduced"])
+def test_a_run_with_label_noise_rests_at_the_levels_of_its_theory(family):
+    recipe = recipe_of(family, 0.1, noise=0.25)
+    trace = simulate(recipe.replace(steps=20_000))
+    levels, theory = levels_of(recipe, "zhang2025"), icl.predict(trace, "zhang2025", method="flow")
+    assert trace.loss[-1] == pytest.approx(levels.heights[-1], rel=1e-12)
+    assert float(trace.data["loss_minimum"]) == pytest.approx(float(theory["loss_minimum"]), rel=1e-12)
+    np.testing.assert_allclose(theory["loss"][0], trace.loss[0], rtol=1e-12)
+    assert float(np.abs(theory["loss"] - trace.loss).mean()) < 1e-3, "gradient descent's own step error"
+    sampled = simulate(recipe.replace(task=recipe.task.replace(num_prompts=50_000), engine="auto", steps=20_000))
+    assert float(sampled.loss[-1]) == pytest.approx(levels.heights[-1], rel=0.02)
+    assert abs(levels.heights[-1] / saddle_losses((0.5, 0.3, 0.2), 31)[-1] - 1) > 0.05, "the noise is seen"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"out_dim": 2}, "more than one output"),
+        ({"prior_mean": (1.0, 0.0, 0.0), "noise": 0.1}, "a prior over task vectors"),
+        ({"in_context": 0.5, "prefixes": True}, "in-weight prompts or a loss averaged over prefixes"),
+    ],
+)
+def test_a_refusal_names_what_is_outside_the_theory(changes, named):
+    recipe = Recipe(task=LinearRegression(dim=3, **changes), model=Attention("merged", num_heads=3))
+    with pytest.raises(IclearnError, match=f"^zhang2025 does not cover {named}$"):
+        levels_of(recipe, "zhang2025")
 
 
 def test_flow_and_formula_agree_for_small_weights():
@@ -110,5 +142,8 @@ def test_summary_is_plain_json_with_every_number():
     assert (few["learned_components"], len(few["drop_times"])) == (3, 3)
     assert few["final_loss"] == pytest.approx(0.2098046, abs=5e-8)
     assert few["saddle_index"] == [0, 6, 2, 0, 0]
+    noisy = summary([0.4, 0.3, 0.2, 0.1], 31, noise=2.0)
+    assert noisy["saddle_losses"] == saddle_losses([0.4, 0.3, 0.2, 0.1], 31, noise=2.0).tolist()
+    assert noisy["drop_times"] != found["drop_times"]
     with pytest.raises(IclearnError, match="rank must be between 1 and 1"):
         summary([0.4], 31, rank=0)

@@ -107,19 +107,24 @@ def test_plateaus_of_the_papers_ranks():
     assert learned_components(8, 2, 3) == 6
 
 
-@given(spectra, contexts, gains)
+@given(spectra, contexts, gains, st.sampled_from([0.0, 0.2, 5.0]))
 @settings(max_examples=30, deadline=None)
-def test_losses_fall_in_order_and_are_those_of_the_pcr_maps(values, context_len, gain):
+def test_losses_fall_in_order_and_are_those_of_the_pcr_maps(values, context_len, gain, noise):
     cov = np.diag(np.sort(values)[::-1])
-    heights = saddle_losses(values, context_len)
+    heights = saddle_losses(values, context_len, noise=noise)
     assert (np.diff(heights) < 0).all()
     assert heights[-1] > 0
     for m, height in enumerate(heights):
-        # tr Λ − 2g tr(WᵀΛ²) + g² tr(Wᵀ E[Λ̂²] W Λ), by hand
-        seen = gain * pcr_matrix(m, values, context_len, gain=gain)
-        moment = cov @ cov + (cov + np.trace(cov) * np.eye(len(cov))) @ cov / context_len
+        # tr Λ − 2g tr(WᵀΛ²) + g² tr(Wᵀ (E[Λ̂²] + σ²Λ/N) W Λ), by hand
+        seen = gain * pcr_matrix(m, values, context_len, gain=gain, noise=noise)
+        moment = cov @ cov + (cov + (np.trace(cov) + noise) * np.eye(len(cov))) @ cov / context_len
         loss = np.trace(cov) - 2 * np.trace(seen.T @ cov @ cov) + np.trace(seen.T @ moment @ seen @ cov)
         assert loss == pytest.approx(height, rel=1e-10, abs=1e-12)
+        assert fixed_point_loss(range(m), values, context_len, noise=noise) == pytest.approx(height, rel=1e-12)
+        force = cov @ cov - moment @ seen @ cov
+        assert np.abs(np.diagonal(force)[:m]).max(initial=0) < 1e-10, "what is learned is at rest"
+    heads = saddle_weights(values, context_len, gain=gain, noise=noise)
+    np.testing.assert_allclose(heads**3 * gain, np.diagonal(seen), rtol=1e-10)
 
 
 def test_one_infinite_context_leaves_no_error():

@@ -205,15 +205,17 @@ def test_typical_plateaus_add_up_and_only_new_heads_wait_long(values, context_le
     assert (np.array([d.time for d in drops]) >= starts).all()
 
 
-def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss():
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_half_of_each_drop_is_done_at_its_time_and_weights_carry_the_loss(noise):
     values, context_len = np.array([0.5, 0.3, 0.2]), 31
-    drops = typical_sequence(values, context_len, 1e-3, num_heads=2, rank=2, gain=GAIN)
+    scale = {"gain": GAIN, "noise": noise}
+    drops = typical_sequence(values, context_len, 1e-3, num_heads=2, rank=2, **scale)
     times = np.array([drop.time for drop in drops])
-    done = progress(times, drops, values, context_len, gain=GAIN)
+    done = progress(times, drops, values, context_len, **scale)
     np.testing.assert_allclose((1 - np.diagonal(done)) ** 2, 0.5, rtol=1e-9)
-    weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, gain=GAIN)
-    realized = loss_of(weights, np.diag(values), context_len, gain=GAIN)
-    np.testing.assert_allclose(loss_of_progress(done, values, context_len), realized, rtol=1e-10)
+    weights = weights_of_progress(done, drops, values, context_len, num_heads=2, rank=2, **scale)
+    realized = loss_of(weights, np.diag(values), context_len, **scale)
+    np.testing.assert_allclose(loss_of_progress(done, values, context_len, noise=noise), realized, rtol=1e-10)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

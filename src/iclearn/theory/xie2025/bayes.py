@@ -10,10 +10,12 @@ from jaxtyping import Float
 from numpy.polynomial import legendre
 from scipy.special import eval_genlaguerre, gammaln
 
-from .law import Law
+from .law import Law, eigenvalues
 
 _NODES = 20
-_MOST_EIGENVALUES = 200  # beyond, Laguerre polynomials leave the range of float64
+MOST_EIGENVALUES = 200  # beyond, Laguerre polynomials leave the range of float64
+SAMPLED = 2e10  # multiplications for contexts that are sampled, about, where LEAST_SAMPLES do not take more
+LEAST_SAMPLES = 100
 
 
 class BayesLoss(NamedTuple):
@@ -129,13 +131,13 @@ def bayes_loss(law: Law, num_samples: int | None = None, seed: int = 0) -> Bayes
     2.855
     """
     dim, context, noise = law.dim, law.context_len, law.noise
-    scale, size = law.isotropic_scale(), min(dim, context)
+    scale, size = law.isotropic_scale, min(dim, context)
     if noise == 0 and (context >= dim or scale is not None):
         return BayesLoss((scale or 0.0) * max(dim - context, 0), 0.0)
-    if scale is not None and size <= _MOST_EIGENVALUES:
+    if scale is not None and size <= MOST_EIGENVALUES:
         ratio = noise / scale
         left = wishart_expectation(lambda x: ratio / (ratio + x), dim, context, smallest=ratio)
         return BayesLoss(scale * (max(dim - context, 0) + left), 0.0)
-    affordable = int(np.clip(2e10 / (dim * context * size), 100, 50_000))
+    affordable = int(np.clip(SAMPLED / (dim * context * size), LEAST_SAMPLES, 50_000))
     num = affordable if num_samples is None else num_samples
-    return _sampled(np.linalg.eigvalsh(law.whitened()[1]), context, noise, num, seed)
+    return _sampled(eigenvalues(law.whitened()[1]), context, noise, num, seed)

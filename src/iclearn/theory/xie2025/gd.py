@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .law import Law
+from .law import Law, product
 
 
 class GradientStep(NamedTuple):
@@ -44,11 +44,12 @@ def gd_step(law: Law, start: ArrayLike | None = None, step: float | None = None)
     offset = law.mean - law.guess(start)
     spread = law.prior + np.outer(offset, offset)
     inputs, context = law.inputs, law.context_len
-    turned = inputs @ spread
+    turned = product(inputs, spread)
     total = np.trace(turned)
-    square = inputs @ inputs
-    linear = np.trace(inputs @ turned)
-    sandwich = (1 + 1 / context) * np.trace(inputs @ turned @ inputs) + total * np.trace(square) / context
+    square = product(inputs, inputs)
+    again = product(inputs, turned)
+    linear = np.trace(again)
+    sandwich = (1 + 1 / context) * np.trace(product(again, inputs)) + total * np.trace(square) / context
     quadratic = sandwich + law.noise * np.trace(square) / context
     best = linear / quadratic if step is None else step
     if step is None:

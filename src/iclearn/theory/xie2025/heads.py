@@ -122,7 +122,7 @@ def best_loss(law: Law, num_heads: int, guess: ArrayLike | None = None, *, enoug
     enough = minimal_heads(law, guess) if enough is None else enough
     if num_heads >= enough:
         return HeadOptimum(num_heads, optimum(law, guess).loss, None)
-    scale = law.isotropic_scale()
+    scale = law.isotropic_scale
     if scale is None:
         raise MissingClosedForm(
             f"the optimum of {num_heads} heads is known only if the prior covariance is a multiple of the "

@@ -33,6 +33,18 @@ def _is_diagonal(matrix: Float[np.ndarray, "dim dim"]) -> bool:
     return np.count_nonzero(matrix) == np.count_nonzero(np.diagonal(matrix))
 
 
+def product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The product of two matrices (dim, dim), of which a diagonal one scales rows or columns of the other."""
+    if _is_diagonal(first):
+        return np.diagonal(first)[:, None] * second
+    return first * np.diagonal(second) if _is_diagonal(second) else first @ second
+
+
+def solved(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """matrix⁻¹ values, of a vector or a matrix; at once where `matrix` is diagonal."""
+    return (values.T / np.diagonal(matrix)).T if _is_diagonal(matrix) else np.linalg.solve(matrix, values)
+
+
 def _positive_definite(name: str, value: ArrayLike | None, dim: int) -> np.ndarray:
     matrix = np.eye(dim) if value is None else np.array(value, float)
     if matrix.shape != (dim, dim):
@@ -127,6 +139,7 @@ class Law:
         root = (vectors * np.sqrt(values)) @ vectors.T
         return root, root @ self.prior @ root
 
+    @cached_property
     def isotropic_scale(self) -> float | None:
         """s where Λ^½ Σ Λ^½ = s·I (rotations then change nothing), None where it is not of this form."""
         _, prior = self.whitened()

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from .law import Law, eigenvalues
+from .law import Law, eigenvalues, product, solved
 from .lsa_loss import LSAWeights, fold_symmetric
 
 
@@ -67,7 +67,7 @@ def constant_fit(law: Law) -> ConstantFit:
     0.019608
     """
     dim, context, noise = law.dim, law.context_len, law.noise
-    turned = law.inputs @ law.prior
+    turned = product(law.inputs, law.prior)
     total, square = law.label_variance, float(np.einsum("ij,ji->", turned, turned))
     alone = 2 / (context * dim + 2)
     quartic = 2 * ((1 + 1 / context) * square + total**2 / context)
@@ -93,9 +93,9 @@ def step_matrix(law: Law) -> Float[np.ndarray, "dim dim"]:
     """
     inputs, prior, context = law.inputs, law.prior, law.context_len
     # R = Λ·[(1+1/C) ΣΛ + (tr ΛΣ + σ²)/C·I], so F = (ΣΛ)·[…]⁻¹·Λ⁻¹ is a function of ΣΛ, times Λ⁻¹
-    turned = prior @ inputs
+    turned = product(prior, inputs)
     bracket = (1 + 1 / context) * turned + (law.label_variance + law.noise) / context * np.eye(law.dim)
-    return np.linalg.solve(inputs, np.linalg.solve(bracket.T, turned.T)).T
+    return solved(inputs, solved(bracket.T, turned.T)).T
 
 
 def optimum(law: Law, guess: ArrayLike | None = None) -> Optimum:
@@ -129,7 +129,7 @@ def _forms(law: Law, guess: ArrayLike | None) -> Float[np.ndarray, "dim entry en
     """Symmetric A_j with ŷ = g + Σ_j ⟨A_j, G'⟩ x_qj at the optimum, G' the Gram matrix of tokens [x; y']."""
     dim, fit, offset = law.dim, constant_fit(law), law.mean - law.guess(guess)
     forms = np.zeros((dim, dim + 1, dim + 1))
-    inner = fit.trace * np.linalg.inv(law.inputs) - fit.label * law.prior
+    inner = fit.trace * solved(law.inputs, np.eye(law.dim)) - fit.label * law.prior
     forms[:, :dim, :dim] = np.multiply.outer(offset, inner)
     forms[:, :dim, dim] = forms[:, dim, :dim] = step_matrix(law) / 2
     forms[:, dim, dim] = fit.label * offset
@@ -166,8 +166,8 @@ def optimum_coefficients(law: Law, guess: ArrayLike | None = None) -> Float[np.n
 def _blind_direction(law: Law, guess: ArrayLike | None) -> Float[np.ndarray, " entry"] | None:
     """A vector v with vᵀA_jv = 0 for every j (see `minimal_heads`), or None where there is none; Δ ≠ 0."""
     fit, offset = constant_fit(law), law.mean - law.guess(guess)
-    inner = fit.trace * np.linalg.inv(law.inputs) - fit.label * law.prior
-    pulled = np.linalg.solve(step_matrix(law), offset)
+    inner = fit.trace * solved(law.inputs, np.eye(law.dim)) - fit.label * law.prior
+    pulled = solved(step_matrix(law), offset)
     bent = float(pulled @ inner @ pulled)
     discriminant = 1 - 4 * fit.label * bent
     if discriminant < 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import IclearnError, IclearnWarning
 from ...core.memory import available_bytes, in_words
-from .bayes import bayes_loss
+from .bayes import LEAST_SAMPLES, MOST_EIGENVALUES, SAMPLED, bayes_loss
 from .gd import gd_step
 from .heads import best_loss
 from .law import Law
@@ -39,7 +39,7 @@ def summary(
     >>> [round(row["loss"], 6) for row in table["heads"][:2]], table["minimal_heads"]
     ([5.482178, 5.35212], 10)
     """
-    _refuse_or_warn(dim)
+    _refuse_or_warn(dim, context_len, noise)
     law = Law.isotropic(dim, context_len, prior_norm, noise)
     listed = _listed(dim) if heads is None else [heads] if isinstance(heads, int) else heads
     enough = minimal_heads(law)
@@ -68,10 +68,16 @@ def _listed(dim: int) -> list[int]:
     return sorted({round(number) for number in np.geomspace(1, dim - 1, MANY)} | {dim, dim + 1})
 
 
-def _refuse_or_warn(dim: int) -> None:
-    """The matrices (dim, dim) must fit, and what takes minutes says so."""
+def _refuse_or_warn(dim: int, context_len: int, noise: float) -> None:
+    """The matrices (dim, dim) must fit, and what takes longer than some seconds says so."""
     needed = 10 * 8 * dim**2
     if needed > available_bytes():
         raise IclearnError(f"dim {dim} needs matrices of {in_words(needed)} in all: choose a smaller --dim")
-    if dim >= 2000:
-        warnings.warn(f"dim {dim}: about {max(dim**3 * 1e-9, 10):.0f} s of work", IclearnWarning, stacklevel=3)
+    rank = min(dim, context_len)
+    seconds, why = 1e-6 * dim**2, ""
+    if noise > 0 and rank > MOST_EIGENVALUES:
+        seconds += 1e-10 * max(LEAST_SAMPLES * dim * context_len * rank, SAMPLED)
+        why = ", most of them for the Bayes loss, a mean over sampled contexts"
+    if seconds > 5:
+        words = f"dim {dim}, context {context_len}: about {seconds:.0f} s of work{why}"
+        warnings.warn(words, IclearnWarning, stacklevel=3)

@@ -21,10 +21,12 @@ MAX_STEPS = 1_000_000
 _WeightsT = TypeVar("_WeightsT", MergedWeights, SeparateWeights)
 
 
-def velocity(weights: _WeightsT, covariance: Matrix, context_len: Number, *, gain: Number = 1.0) -> _WeightsT:
+def velocity(
+    weights: _WeightsT, covariance: Matrix, context_len: Number, *, gain: Number = 1.0, noise: Number = 0.0
+) -> _WeightsT:
     """The time derivative of every weight under gradient flow, τ dθ/dt = −½ ∂L/∂θ.
 
-    With F = g Λ² − g² E[Λ̂²] W Λ (`force`):
+    With F = g Λ² − g² E[β̂β̂ᵀ] W Λ (`force`):
 
     merged:            v̇_h = tr(U_hᵀ F),              U̇_h = v_h F
     separate (14a-c):  v̇_h = Σ_r k_{h,r}ᵀ F q_{h,r},  k̇_{h,r} = v_h F q_{h,r},  q̇_{h,r} = v_h Fᵀ k_{h,r}
@@ -34,6 +36,7 @@ def velocity(weights: _WeightsT, covariance: Matrix, context_len: Number, *, gai
         covariance: (dim, dim) Λ.
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `second_moment`.
 
     Returns:
         The derivatives, in the shape of the weights.
@@ -41,7 +44,7 @@ def velocity(weights: _WeightsT, covariance: Matrix, context_len: Number, *, gai
     >>> velocity(MergedWeights(jnp.ones(1), jnp.zeros((1, 1, 1))), np.eye(1) / 2, 31).kq.tolist()  # v λ²
     [[[0.25]]]
     """
-    drive = force(weights.effective(), jnp.asarray(covariance), context_len, gain)
+    drive = force(weights.effective(), jnp.asarray(covariance), context_len, gain, noise)
     value = weights.value[:, None, None]
     if isinstance(weights, MergedWeights):
         return MergedWeights(jnp.einsum("hji,ij->h", weights.kq, drive), value * drive.T[None])
@@ -49,9 +52,9 @@ def velocity(weights: _WeightsT, covariance: Matrix, context_len: Number, *, gai
     return SeparateWeights(pulled, value * (weights.query @ drive.T), value * (weights.key @ drive))
 
 
-def _field(_: Any, weights: Any, args: tuple[Array, Array, Array]) -> Any:
-    covariance, context_len, gain = args
-    return velocity(weights, covariance, context_len, gain=gain)
+def _field(_: Any, weights: Any, args: tuple[Array, Array, Array, Array]) -> Any:
+    covariance, context_len, gain, noise = args
+    return velocity(weights, covariance, context_len, gain=gain, noise=noise)
 
 
 def integrate(field: Any, start: Any, args: Any, times: Float[Array, " time"], rtol: Any, atol: Any) -> Any:
@@ -93,6 +96,7 @@ def gradient_flow(
     times: np.ndarray | Array,
     *,
     gain: float = 1.0,
+    noise: float = 0.0,
     rtol: float = 1e-9,
     atol: float = 1e-13,
 ) -> _WeightsT:
@@ -106,6 +110,7 @@ def gradient_flow(
         context_len: N.
         times: (time) t/τ, increasing.
         gain: g, see `gain_of`.
+        noise: σ², see `second_moment`.
         rtol, atol: tolerances of the integrator. Keep `atol` well below the initial weights.
 
     Returns:
@@ -116,8 +121,8 @@ def gradient_flow(
     >>> round(float(path.effective()[1, 0, 0]), 3)  # (11): 1/(λ a) = 1/(0.5 + 1.5/31)
     1.824
     """
-    check_sizes(context_len, gain)
-    args = (jnp.asarray(covariance, float), jnp.asarray(float(context_len)), jnp.asarray(float(gain)))
+    check_sizes(context_len, gain, noise)
+    args = (jnp.asarray(covariance, float), *(jnp.asarray(float(v)) for v in (context_len, gain, noise)))
     return integrate(_field, weights, args, check_times(times), rtol, atol)
 
 

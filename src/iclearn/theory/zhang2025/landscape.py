@@ -17,7 +17,9 @@ from .saddles import fixed_point_loss, learned_components, realize, saddle_index
 from .weights import Weights
 
 
-def loss_of(weights: Weights, covariance: Matrix, context_len: Number, *, gain: Number = 1.0) -> Float[Array, "*time"]:
+def loss_of(
+    weights: Weights, covariance: Matrix, context_len: Number, *, gain: Number = 1.0, noise: Number = 0.0
+) -> Float[Array, "*time"]:
     """The population loss of weights, `population_loss` of their effective matrix.
 
     Args:
@@ -25,6 +27,7 @@ def loss_of(weights: Weights, covariance: Matrix, context_len: Number, *, gain: 
         covariance: (dim, dim) Λ.
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `second_moment`.
 
     Returns:
         (…) the loss.
@@ -32,7 +35,7 @@ def loss_of(weights: Weights, covariance: Matrix, context_len: Number, *, gain: 
     >>> round(float(loss_of(realize((0,), [0.6, 0.4], 31, num_heads=2), np.diag([0.6, 0.4]), 31)), 4)  # L(M_1) of (19)
     0.4475
     """
-    return population_loss(weights.effective(), covariance, context_len, gain=gain)
+    return population_loss(weights.effective(), covariance, context_len, gain=gain, noise=noise)
 
 
 _gradient = eqx.filter_jit(jax.grad(loss_of))

@@ -14,15 +14,21 @@ from .weights import MergedWeights
 
 
 def merged_fixed_points(
-    eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
+    eigenvalues: Spectrum,
+    context_len: Size,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The two matrices W can rest at (9), (11): 0, and the optimum W* = (Λ + (Λ + tr(Λ) I)/N)⁻¹/g.
+    """The two matrices W can rest at (9), (11): 0, and the optimum W* = (Λ + (Λ + (tr Λ + σ²) I)/N)⁻¹/g.
 
     Args:
         eigenvalues: (dim) of Λ.
         context_len: N.
         basis: (dim, dim) eigenvectors as columns (default: the axes).
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
 
     Returns:
         0 and W*, each (dim, dim).
@@ -30,7 +36,8 @@ def merged_fixed_points(
     >>> merged_fixed_points([1.0, 1.0], 3)[1].tolist()  # 1/(1 + 3/3)
     [[0.5, 0.0], [0.0, 0.5]]
     """
-    best = pcr_matrix(len(spectrum(eigenvalues)), eigenvalues, context_len, basis=basis, gain=gain)
+    dim = len(spectrum(eigenvalues))
+    best = pcr_matrix(dim, eigenvalues, context_len, basis=basis, gain=gain, noise=noise)
     return np.zeros_like(best), best
 
 
@@ -134,24 +141,30 @@ def _check_init(w_init: float, fraction: float = 0.5) -> None:
         raise IclearnError(f"fraction must lie between 0 and 1, not {fraction}")
 
 
-def _white(eigenvalues: Spectrum, context_len: Size, gain: float) -> tuple[float, float, float]:
+def _white(eigenvalues: Spectrum, context_len: Size, gain: float, noise: float) -> tuple[float, float, float]:
     """λ², A and B of (10), for checked sizes."""
-    check_sizes(context_len, gain)
+    check_sizes(context_len, gain, noise)
     values = spectrum(eigenvalues)
     if not is_white(values):
         raise IclearnError(
             f"formula (10) needs equal eigenvalues, not {values.tolist()}: merged_course takes any spectrum"
         )
     lam = float(values[0])
-    return lam**2, lam**3 * inflation(eigenvalues, context_len)[0], lam**2 * len(values) ** 0.5
+    return lam**2, lam**3 * inflation(eigenvalues, context_len, noise=noise)[0], lam**2 * len(values) ** 0.5
 
 
 def white_course(
-    times: np.ndarray, eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0
+    times: np.ndarray,
+    eigenvalues: Spectrum,
+    context_len: Size,
+    w_init: float,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> np.ndarray:
     """σ(t) of W = σ(t) I for white covariance Λ = λI and vanishing initialization (10).
 
-    σ(t) = λ² e^{2gBt/τ} / (g A (e^{2gBt/τ} − 1) + B/w_init²),  B = λ²√D, A = λ³(1 + (1 + D)/N).
+    σ(t) = λ² e^{2gBt/τ} / (g A (e^{2gBt/τ} − 1) + B/w_init²),  B = λ²√D, A = λ³(1 + (1 + D + σ²/λ)/N).
 
     Args:
         times: (time) t/τ.
@@ -159,6 +172,7 @@ def white_course(
         context_len: N.
         w_init: size of the initial weights, see `effective_init`.
         gain: g, see `gain_of`.
+        noise: the variance of the noise on the context labels, σ² in A.
 
     Returns:
         (time) σ.
@@ -166,19 +180,25 @@ def white_course(
     >>> white_course(np.array([0.0, 1e3]), [0.5, 0.5], 31, 0.01).round(4).tolist()
     [0.0001, 1.8235]
     """
-    square, big_a, big_b = _white(eigenvalues, context_len, gain)
+    square, big_a, big_b = _white(eigenvalues, context_len, gain, noise)
     _check_init(w_init)
     decay = np.exp(-2 * gain * big_b * np.asarray(times, float))
     return square / (gain * big_a * (1 - decay) + big_b / w_init**2 * decay)
 
 
 def white_drop_time(
-    eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
+    eigenvalues: Spectrum,
+    context_len: Size,
+    w_init: float,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
+    fraction: float = 0.5,
 ) -> float:
     """When (10) has done a part of its drop in the loss, which is ∝ (1 − σ/σ(∞))².
 
     Args:
-        eigenvalues, context_len, w_init, gain: see `white_course`.
+        eigenvalues, context_len, w_init, gain, noise: see `white_course`.
         fraction: the part of the drop.
 
     Returns:
@@ -187,7 +207,7 @@ def white_drop_time(
     >>> round(white_drop_time([0.5, 0.5], 31, 0.01), 2)
     13.12
     """
-    _, big_a, big_b = _white(eigenvalues, context_len, gain)
+    _, big_a, big_b = _white(eigenvalues, context_len, gain, noise)
     _check_init(w_init, fraction)
     share = 1 - (1 - fraction) ** 0.5
     start = gain * big_a * w_init**2 / big_b
@@ -215,10 +235,10 @@ def escape_time(eigenvalues: Spectrum, w_init: float, *, gain: float = 1.0) -> f
 
 
 def _aligned(
-    values: np.ndarray, context_len: Size, gain: float, w_init: float
+    values: np.ndarray, context_len: Size, gain: float, noise: float, w_init: float
 ) -> tuple[Callable[[float, np.ndarray], np.ndarray], np.ndarray, np.ndarray]:
     """d/dt of (ψ, Ψ_1 … Ψ_D), see `merged_course`; their start; and the diagonal of W*."""
-    optimum = fixed_point_weights(range(len(values)), values, context_len, gain=gain)
+    optimum = fixed_point_weights(range(len(values)), values, context_len, gain=gain, noise=noise)
 
     def field(_: float, state: np.ndarray) -> np.ndarray:
         drive = gain * values**2 * (1 - state[0] * state[1:] / optimum)
@@ -228,7 +248,13 @@ def _aligned(
 
 
 def merged_drop_time(
-    eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0, fraction: float = 0.5
+    eigenvalues: Spectrum,
+    context_len: Size,
+    w_init: float,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
+    fraction: float = 0.5,
 ) -> float:
     """When merged attention has done a part of its drop in the loss, for any spectrum.
 
@@ -236,7 +262,7 @@ def merged_drop_time(
 
     Args:
         eigenvalues: (dim) of Λ.
-        context_len, w_init, gain, fraction: see `white_drop_time`.
+        context_len, w_init, gain, noise, fraction: see `white_drop_time`.
 
     Returns:
         t/τ; 0 if it starts beyond.
@@ -248,9 +274,9 @@ def merged_drop_time(
 
     values = spectrum(eigenvalues)
     if is_white(values):
-        return white_drop_time(values, context_len, w_init, gain=gain, fraction=fraction)
+        return white_drop_time(values, context_len, w_init, gain=gain, noise=noise, fraction=fraction)
     _check_init(w_init, fraction)
-    field, start, optimum = _aligned(values, context_len, gain, w_init)
+    field, start, optimum = _aligned(values, context_len, gain, noise, w_init)
     share = values**2 * optimum / (values**2 @ optimum)  # of the whole drop, by eigenvector
 
     def left(_: float, state: np.ndarray) -> float:
@@ -264,7 +290,13 @@ def merged_drop_time(
 
 
 def merged_course(
-    times: np.ndarray, eigenvalues: Spectrum, context_len: Size, w_init: float, *, gain: float = 1.0
+    times: np.ndarray,
+    eigenvalues: Spectrum,
+    context_len: Size,
+    w_init: float,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The time course of merged attention from vanishing initialization, for any spectrum: ψ(t) and Ψ(t).
 
@@ -275,7 +307,7 @@ def merged_course(
     Args:
         times: (time) t/τ, increasing.
         eigenvalues: (dim) of Λ.
-        context_len, w_init, gain: see `white_course`.
+        context_len, w_init, gain, noise: see `white_course`.
 
     Returns:
         ψ (time) and the diagonal of Ψ (time, dim); the diagonal of W is their product.
@@ -288,6 +320,6 @@ def merged_course(
 
     _check_init(w_init)
     values, times = spectrum(eigenvalues), np.asarray(check_times(times))
-    field, start, _ = _aligned(values, context_len, gain, w_init)
+    field, start, _ = _aligned(values, context_len, gain, noise, w_init)
     path = solve_ivp(field, (0, times[-1]), start, "DOP853", t_eval=times, rtol=1e-10, atol=1e-2 * 1e-10 * w_init)
     return path.y[0], path.y[1:].T

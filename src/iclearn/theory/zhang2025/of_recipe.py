@@ -31,6 +31,8 @@ class ZhangOptions:
     """Number of heads H. Default: D + 1."""
     rank: int = 1
     """Rank R of the key-query weights."""
+    noise: float = 0.0
+    """Variance of the noise on the context labels."""
     init: float = 0.01
     """Scale of the initial weights."""
     normalize: Literal["none", "context", "tokens"] = "none"
@@ -48,13 +50,18 @@ class Zhang2025(AbstractTheory):
         task, model = recipe.task, recipe.model
         if not isinstance(task, LinearRegression) or not isinstance(model, Attention) or model.softmax:
             return "zhang2025 needs linear attention on linear regression"
-        if not task.isotropic or task.noise or task.prefixes or task.out_dim != 1:
-            return "zhang2025 holds for one output without noise, prior, prefixes or in-weight prompts"
-        return None
+        outside = {
+            "more than one output": task.out_dim != 1,
+            "a prior over task vectors": task.prior_mean is not None or task.prior_covariance is not None,
+            "in-weight prompts": task.in_context != 1,
+            "a loss averaged over prefixes": task.prefixes,
+        }
+        found = [name for name, there in outside.items() if there]
+        return f"zhang2025 does not cover {' or '.join(found)}" if found else None
 
     def levels(self, recipe: Recipe) -> Levels:
         task, model = self._specs(recipe)
-        heights = np.asarray(saddle_losses(task.covariance.values(task.dim), task.context_len))
+        heights = np.asarray(saddle_losses(task.covariance.values(task.dim), task.context_len, noise=task.noise))
         names = tuple(rf"$L(M_{{{m}}})$" for m in range(len(heights)))
         return Levels(heights, names, (0, len(heights) - 1) if model.family in _MERGED else tuple(range(len(heights))))
 
@@ -67,14 +74,14 @@ class Zhang2025(AbstractTheory):
         values, basis = eigenpairs(np.asarray(task.covariance_matrix(recipe.seed)))
         family, gain = "merged" if model.family in _MERGED else "separate", gain_of(model.normalize, task.context_len)
         training = {"steps": recipe.steps, "lr": recipe.optimizer.lr, "num_heads": model.num_heads, "rank": model.rank}
-        run = {"weights": weights, "basis": basis, "gain": gain}
+        run = {"weights": weights, "basis": basis, "gain": gain, "noise": task.noise}
         return predict(family, values, task.context_len, **training, **run, **options)
 
     def summary(self, options: ZhangOptions) -> dict[str, Any]:
         values = options.eigenvalues or (0.4, 0.3, 0.2, 0.1)
         heads = options.heads if options.heads is not None else len(values) + 1
         gain = gain_of(options.normalize, options.context)
-        return summary(values, options.context, heads, options.rank, options.init, gain=gain)
+        return summary(values, options.context, heads, options.rank, options.init, gain=gain, noise=options.noise)
 
     def _specs(self, recipe: Recipe) -> tuple[LinearRegression, Attention]:
         self.require(recipe)

@@ -4,6 +4,9 @@ Time is t/τ with τ dθ/dt = −½ ∂L/∂θ throughout: one step of gradient 
 (g in the formulas) is the factor on β̂ = (1/N) Σ y_n x_n that the model sees: 1 in the paper
 (``normalize="context"``), N for sums over tokens (``"none"``, the public code), N/(N+1) for ``"tokens"``. The loss
 depends on g and W only through gW, so losses at fixed points do not depend on g; weights, rates and times do.
+
+`noise` is the variance σ² of the noise on the context labels, 0 in the paper. It adds σ²Λ/N to E[β̂β̂ᵀ] and nothing else,
+since the target has no noise: every result holds with tr Λ + σ² in place of the tr Λ that is divided by N.
 """
 
 from __future__ import annotations
@@ -53,12 +56,14 @@ def spectra(eigenvalues: Spectrum, runs: int) -> np.ndarray:
     return np.broadcast_to(values, (runs, values.shape[1]))
 
 
-def check_sizes(context_len: Size, gain: float = 1.0) -> None:
-    """Refuse a context length below 1 (infinite is allowed) or a gain that is not positive and finite."""
+def check_sizes(context_len: Size, gain: float = 1.0, noise: float = 0.0) -> None:
+    """Refuse a context length below 1 (infinite is allowed), a gain that is not positive and finite, negative noise."""
     if not context_len >= 1:
         raise IclearnError(f"context_len must be at least 1, not {context_len}")
     if not (gain > 0 and np.isfinite(gain)):
         raise IclearnError(f"gain must be positive and finite, not {gain}")
+    if not 0 <= noise < np.inf:
+        raise IclearnError(f"noise, a variance, must be finite and not negative, not {noise}")
 
 
 def columns(basis: np.ndarray | Array | None, dim: int) -> np.ndarray:
@@ -103,8 +108,8 @@ def gain_of(normalize: str, context_len: Size) -> float:
     return gains[normalize]
 
 
-def inflation(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
-    """The ratio of E[Λ̂²] to Λ² along each eigenvector: a_d = 1 + (1 + tr Λ/λ_d)/N.
+def inflation(eigenvalues: Spectrum, context_len: Size, *, noise: float = 0.0) -> np.ndarray:
+    """The ratio of E[β̂β̂ᵀ] to Λ² along each eigenvector: a_d = 1 + (1 + (tr Λ + σ²)/λ_d)/N.
 
     Λ̂ = (1/N) Σ x_n x_nᵀ is the covariance of a prompt's context. Finite contexts enter every result of the paper
     through these numbers only; the product λ_d a_d is the eigenvalue of Λ + (Λ + tr(Λ) I)/N in (11).
@@ -112,6 +117,7 @@ def inflation(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     Args:
         eigenvalues: (dim) of Λ, in any order.
         context_len: N; may be infinite.
+        noise: σ², the variance of the noise on the context labels.
 
     Returns:
         (dim) a_d in decreasing order of the eigenvalues.
@@ -119,13 +125,13 @@ def inflation(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     >>> inflation([0.75, 0.25], 10).round(4).tolist()
     [1.2333, 1.5]
     """
-    check_sizes(context_len)
+    check_sizes(context_len, noise=noise)
     values = spectrum(eigenvalues)
-    return 1 + (1 + values.sum() / values) / context_len
+    return 1 + (1 + (values.sum() + noise) / values) / context_len
 
 
-def second_moment(covariance: Matrix, context_len: Number) -> Float[Array, "dim dim"]:
-    """E[β̂β̂ᵀ] = E[Λ̂²] = Λ² + (Λ + tr(Λ) I)Λ/N for task vectors w ~ N(0, I) and no noise.
+def second_moment(covariance: Matrix, context_len: Number, noise: Number = 0.0) -> Float[Array, "dim dim"]:
+    """E[β̂β̂ᵀ] = E[Λ̂²] + σ²Λ/N = Λ² + (Λ + (tr Λ + σ²) I)Λ/N for task vectors w ~ N(0, I).
 
     By Isserlis' theorem: the N² products of two context inputs have mean ΛΛ, and the N of an input with itself
     have (Λ + tr(Λ) I)Λ more.
@@ -133,6 +139,7 @@ def second_moment(covariance: Matrix, context_len: Number) -> Float[Array, "dim 
     Args:
         covariance: (dim, dim) Λ.
         context_len: N.
+        noise: σ², the variance of the noise on the context labels.
 
     Returns:
         (dim, dim) the expectation.
@@ -141,7 +148,8 @@ def second_moment(covariance: Matrix, context_len: Number) -> Float[Array, "dim 
     [[1.75, 0.0], [0.0, 1.75]]
     """
     covariance = jnp.asarray(covariance)
-    return covariance @ covariance * (1 + 1 / context_len) + jnp.trace(covariance) * covariance / context_len
+    own = jnp.trace(covariance) + noise
+    return covariance @ covariance * (1 + 1 / context_len) + own * covariance / context_len
 
 
 def population_loss(
@@ -150,16 +158,18 @@ def population_loss(
     context_len: Number,
     *,
     gain: Number = 1.0,
+    noise: Number = 0.0,
 ) -> Float[Array, "*time"]:
     """The expected squared error of ŷ = g β̂ᵀ W x_q over all prompts.
 
-    L(W) = tr Λ − 2 g tr(WᵀΛ²) + g² tr(Wᵀ E[Λ̂²] W Λ), from E[y_q β̂ x_qᵀ] = Λ² and `second_moment`.
+    L(W) = tr Λ − 2 g tr(WᵀΛ²) + g² tr(Wᵀ E[β̂β̂ᵀ] W Λ), from E[y_q β̂ x_qᵀ] = Λ² and `second_moment`.
 
     Args:
         effective: (…, dim, dim) W, with any leading axes.
         covariance: (dim, dim) Λ.
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `second_moment`.
 
     Returns:
         (…) the loss for each W.
@@ -170,17 +180,19 @@ def population_loss(
     covariance = jnp.asarray(covariance)
     seen = gain * jnp.asarray(effective)
     linear = jnp.einsum("...ij,ij->...", seen, covariance @ covariance)
-    moment = second_moment(covariance, context_len)
+    moment = second_moment(covariance, context_len, noise)
     quadratic = jnp.einsum("...ij,ik,...kl,lj->...", seen, moment, seen, covariance)
     return jnp.trace(covariance) - 2 * linear + quadratic
 
 
-def force(effective: Matrix, covariance: Matrix, context_len: Number, gain: Number) -> Float[Array, "dim dim"]:
-    """The matrix that drives every weight: F = −½ ∂L/∂W = g Λ² − g² E[Λ̂²] W Λ.
+def force(
+    effective: Matrix, covariance: Matrix, context_len: Number, gain: Number, noise: Number = 0.0
+) -> Float[Array, "dim dim"]:
+    """The matrix that drives every weight: F = −½ ∂L/∂W = g Λ² − g² E[β̂β̂ᵀ] W Λ.
 
     Args:
         effective: (dim, dim) W.
-        covariance, context_len, gain: see `population_loss`.
+        covariance, context_len, gain, noise: see `population_loss`.
 
     Returns:
         (dim, dim) F; at the optimum it is zero.
@@ -189,5 +201,5 @@ def force(effective: Matrix, covariance: Matrix, context_len: Number, gain: Numb
     [[0.5]]
     """
     covariance = jnp.asarray(covariance)
-    moment = second_moment(covariance, context_len)
+    moment = second_moment(covariance, context_len, noise)
     return gain * covariance @ covariance - gain**2 * moment @ jnp.asarray(effective) @ covariance

@@ -50,6 +50,7 @@ def merged_states(
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
+    noise: float = 0.0,
     shares: np.ndarray | None = None,
 ) -> MergedWeights:
     """Merged weights over time: v_h = c_h ψ, U_h = c_h Ψ, by (10) if Λ is white, else by `merged_course`.
@@ -62,6 +63,7 @@ def merged_states(
         num_heads: H.
         basis: (dim, dim) eigenvectors as columns (default: the axes).
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
         shares: (head) c_h up to a factor (default: all heads alike); from given weights they are `growing_modes`.
 
     Returns:
@@ -72,10 +74,11 @@ def merged_states(
     """
     values = spectrum(eigenvalues)
     if is_white(values):
-        sigma, fourth = np.sqrt(white_course(times, values, context_len, w_init, gain=gain)), len(values) ** 0.25
+        course = white_course(times, values, context_len, w_init, gain=gain, noise=noise)
+        sigma, fourth = np.sqrt(course), len(values) ** 0.25
         scale, diagonal = sigma * fourth, sigma[:, None] / np.full(len(values), fourth)
     else:
-        scale, diagonal = merged_course(times, values, context_len, w_init, gain=gain)
+        scale, diagonal = merged_course(times, values, context_len, w_init, gain=gain, noise=noise)
     vectors = columns(basis, len(values))
     part = np.full(num_heads, num_heads**-0.5) if shares is None else shares / np.linalg.norm(shares)
     kq = np.einsum("h,td,jd,id->thji", part, diagonal, vectors, vectors)
@@ -92,6 +95,7 @@ def predict(
     lr: float,
     num_heads: int,
     gain: float,
+    noise: float = 0.0,
     rank: int = 1,
     init: float | None = None,
     weights: Mapping[str, Any] | Weights | None = None,
@@ -111,6 +115,7 @@ def predict(
         num_heads: H.
         gain: factor on β̂ by which the model normalizes, `gain_of`: N for ``normalize="none"``, the default of
             `Attention`, and 1 for ``"context"``, the paper's. `iclearn.predict` takes all of this from a run.
+        noise: σ², the variance of the noise on the context labels.
         rank: R (separate).
         init: scale of the initial weights, for a typical run; or
         weights: the initial weights themselves (named as in a Trace), for this very run.
@@ -131,19 +136,20 @@ def predict(
     import xarray as xr
 
     values, start = spectrum(eigenvalues), _start(family, weights, init)
-    check_sizes(context_len, gain)
+    check_sizes(context_len, gain, noise)
     if steps < 1 or records < 2 or not lr > 0:
         raise IclearnError(f"steps must be at least 1, records 2 and lr positive, not {steps}, {records} and {lr}")
     vectors = columns(basis, len(values))
     covariance = vectors * values @ vectors.T
-    times, sizes = 2 * lr * np.arange(steps + 1), {"basis": vectors, "gain": gain}
+    times, scale = 2 * lr * np.arange(steps + 1), {"gain": gain, "noise": noise}
+    sizes = {"basis": vectors, **scale}
     done, extra = None, {}
     if start is not None and num_heads != start.value.shape[0]:
         raise IclearnError(f"num_heads is {num_heads}, but the weights given have {start.value.shape[0]} heads")
     if method == "flow":
         if start is None:
             raise IclearnError("the flow starts from weights: pass weights=, or choose method='formula'")
-        path: Weights = gradient_flow(start, covariance, context_len, times, gain=gain)  # type: ignore[type-var]
+        path: Weights = gradient_flow(start, covariance, context_len, times, **scale)  # type: ignore[type-var]
     elif family == "merged":
         shares = growing_modes(start, values, basis=vectors) if isinstance(start, MergedWeights) else None
         w_init = typical_effective_init(init or 0.0, num_heads) if shares is None else float(np.linalg.norm(shares))
@@ -153,17 +159,17 @@ def predict(
         if isinstance(start, SeparateWeights):
             drops, rank = drop_sequence(start, values, context_len, **sizes), start.key.shape[1]
         else:
-            drops = typical_sequence(values, context_len, init or 0.0, num_heads=num_heads, rank=rank, gain=gain)
-        done = progress(times, drops, values, context_len, gain=gain)
+            drops = typical_sequence(values, context_len, init or 0.0, num_heads=num_heads, rank=rank, **scale)
+        done = progress(times, drops, values, context_len, **scale)
         path = weights_of_progress(done, drops, values, context_len, num_heads=num_heads, rank=rank, **sizes)
         read = {"drop_time": "time", "drop_head": "head", "new_head": "new_head", "head_scale": "v_0"}
         extra = {name: ("drop", np.array([getattr(drop, field) for drop in drops])) for name, field in read.items()}
         extra["drop_step"] = ("drop", extra["drop_time"][1] / (2 * lr))
     if done is None:
-        loss = np.asarray(loss_of(path, jnp.asarray(covariance), context_len, gain=gain))
+        loss = np.asarray(loss_of(path, jnp.asarray(covariance), context_len, **scale))
     else:
-        loss = loss_of_progress(done, values, context_len)
-    heights = saddle_losses(values, context_len)
+        loss = loss_of_progress(done, values, context_len, noise=noise)
+    heights = saddle_losses(values, context_len, noise=noise)
     data = {
         "loss": ("step", loss[:-1], {"long_name": "training loss"}),
         "covariance": (("input", "key_input"), covariance),

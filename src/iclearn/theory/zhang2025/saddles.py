@@ -43,14 +43,17 @@ def _members(subset: Subset, dim: int) -> np.ndarray:
     return np.asarray(members, int)
 
 
-def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0) -> np.ndarray:
-    """The diagonal of W in the eigenbasis at a fixed point: w_d = [g λ_d (1 + (1 + tr Λ/λ_d)/N)]⁻¹, 0 outside S.
+def fixed_point_weights(
+    subset: Subset, eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0, noise: float = 0.0
+) -> np.ndarray:
+    """The diagonal of W in the eigenbasis at a fixed point: w_d = 1/(g λ_d a_d), a_d of `inflation`, 0 outside S.
 
     Args:
         subset: S, indices from 0 of the eigenvectors that are learned.
         eigenvalues: (dim) of Λ.
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
 
     Returns:
         (dim) w_d.
@@ -61,17 +64,23 @@ def fixed_point_weights(subset: Subset, eigenvalues: Spectrum, context_len: Size
     values = spectrum(eigenvalues)
     check_sizes(context_len, gain)
     diagonal, members = np.zeros(len(values)), _members(subset, len(values))
-    diagonal[members] = (1 / (gain * values * inflation(values, context_len)))[members]
+    diagonal[members] = (1 / (gain * values * inflation(values, context_len, noise=noise)))[members]
     return diagonal
 
 
 def fixed_point_matrix(
-    subset: Subset, eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
+    subset: Subset,
+    eigenvalues: Spectrum,
+    context_len: Size,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> np.ndarray:
     """W = Σ_h v_h k_h q_hᵀ = Σ_{d∈S} w_d e_d e_dᵀ at a fixed point (16)-(18).
 
     Args:
-        subset, eigenvalues, context_len, gain: see `fixed_point_weights`, which gives w_d.
+        subset, eigenvalues, context_len, gain, noise: see `fixed_point_weights`, which gives w_d.
         basis: (dim, dim) eigenvectors e_d as columns (default: the axes).
 
     Returns:
@@ -80,19 +89,25 @@ def fixed_point_matrix(
     >>> fixed_point_matrix((0,), [1.0, 1.0], 3).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    diagonal = fixed_point_weights(subset, eigenvalues, context_len, gain=gain)
+    diagonal = fixed_point_weights(subset, eigenvalues, context_len, gain=gain, noise=noise)
     vectors = columns(basis, len(diagonal))
     return vectors * diagonal @ vectors.T
 
 
 def pcr_matrix(
-    components: int, eigenvalues: Spectrum, context_len: Size, *, basis: np.ndarray | None = None, gain: float = 1.0
+    components: int,
+    eigenvalues: Spectrum,
+    context_len: Size,
+    *,
+    basis: np.ndarray | None = None,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> np.ndarray:
     """W of (22): at M_m the model computes g β̂ᵀ W x_q, principal component regression with m components.
 
     Args:
         components: m, from 0 to dim.
-        eigenvalues, context_len, basis, gain: see `fixed_point_matrix`.
+        eigenvalues, context_len, basis, gain, noise: see `fixed_point_matrix`.
 
     Returns:
         (dim, dim) W.
@@ -103,16 +118,17 @@ def pcr_matrix(
     dim = len(spectrum(eigenvalues))
     if not 0 <= components <= dim:
         raise IclearnError(f"components must be between 0 and dim = {dim}, not {components}")
-    return fixed_point_matrix(range(components), eigenvalues, context_len, basis=basis, gain=gain)
+    return fixed_point_matrix(range(components), eigenvalues, context_len, basis=basis, gain=gain, noise=noise)
 
 
-def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: Size) -> float:
-    """The loss at a fixed point, (19) for any subset: tr Λ − Σ_{d∈S} λ_d (1 + (1 + tr Λ/λ_d)/N)⁻¹.
+def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: Size, *, noise: float = 0.0) -> float:
+    """The loss at a fixed point, (19) for any subset: tr Λ − Σ_{d∈S} λ_d/a_d, a_d of `inflation`.
 
     Args:
         subset: S, indices from 0 of the eigenvectors that are learned.
         eigenvalues: (dim) of Λ.
         context_len: N.
+        noise: σ², see `inflation`.
 
     Returns:
         The loss.
@@ -121,18 +137,19 @@ def fixed_point_loss(subset: Subset, eigenvalues: Spectrum, context_len: Size) -
     0.37737216
     """
     values = spectrum(eigenvalues)
-    gained = values / inflation(values, context_len)
+    gained = values / inflation(values, context_len, noise=noise)
     return float(values.sum() - gained[_members(subset, len(values))].sum())
 
 
-def saddle_losses(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
+def saddle_losses(eigenvalues: Spectrum, context_len: Size, *, noise: float = 0.0) -> np.ndarray:
     """The losses L(M_m) for m = 0..D (19): the heights of the plateaus, and last the loss after training.
 
-    L(M_m) = tr Λ − Σ_{d≤m} λ_d (1 + (1 + tr Λ/λ_d)/N)⁻¹.
+    L(M_m) = tr Λ − Σ_{d≤m} λ_d (1 + (1 + (tr Λ + σ²)/λ_d)/N)⁻¹; the paper has σ² = 0.
 
     Args:
         eigenvalues: (dim) of Λ.
         context_len: N.
+        noise: σ², see `inflation`.
 
     Returns:
         (dim + 1) the losses, in decreasing order.
@@ -141,16 +158,17 @@ def saddle_losses(eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
     [1.0, 0.64057971, 0.37737216, 0.2098046, 0.13599507]
     """
     values = spectrum(eigenvalues)
-    return values.sum() - np.concatenate([[0.0], np.cumsum(values / inflation(values, context_len))])
+    return values.sum() - np.concatenate([[0.0], np.cumsum(values / inflation(values, context_len, noise=noise))])
 
 
-def saddle_weights(eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0) -> np.ndarray:
-    """v_i of (20): at M_m head i has k = q = v_i e_i, v_i = [g λ_i (1 + (1 + tr Λ/λ_i)/N)]^(-1/3).
+def saddle_weights(eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0, noise: float = 0.0) -> np.ndarray:
+    """v_i of (20): at M_m head i has k = q = v_i e_i, v_i = (g λ_i a_i)^(-1/3), a_i of `inflation`.
 
     Args:
         eigenvalues: (dim) of Λ.
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
 
     Returns:
         (dim) v_i in decreasing order of the eigenvalues.
@@ -159,7 +177,7 @@ def saddle_weights(eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.
     [1.3097, 1.4301, 1.612, 1.947]
     """
     values = spectrum(eigenvalues)
-    return np.asarray(fixed_value(values, values.sum(), context_len, gain=gain))
+    return np.asarray(fixed_value(values, values.sum() + noise, context_len, gain=gain))
 
 
 def realize(

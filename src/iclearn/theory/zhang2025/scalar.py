@@ -28,7 +28,7 @@ def fixed_value(eigenvalue: Values, trace: Values, context_len: Size, *, gain: f
 
     Args:
         eigenvalue: λ, a number or an array.
-        trace: tr Λ, of a shape that broadcasts with λ.
+        trace: tr Λ, of a shape that broadcasts with λ; tr Λ + σ² where the labels have noise of variance σ².
         context_len: N.
         gain: g, see `gain_of`.
 

@@ -103,12 +103,12 @@ class _Race:
     of its unused pairs. Their axes begin with run and head.
     """
 
-    def __init__(self, small: SmallHead, values: np.ndarray, context_len: Size, gain: float):
+    def __init__(self, small: SmallHead, values: np.ndarray, context_len: Size, gain: float, noise: float):
         runs, heads, self.rank, self.dim = small.plus.shape
         self.value, self.plus, self.minus = np.array(small.value), small.plus.copy(), small.minus.copy()
         self.grown, self.held = np.zeros((runs, heads), bool), np.zeros((runs, heads, self.dim), bool)
         self.sign, self.drop = np.ones((runs, heads), int), np.zeros((runs, heads), int)
-        self.v_star = np.asarray(fixed_value(values, values.sum(-1, keepdims=True), context_len, gain=gain))
+        self.v_star = np.asarray(fixed_value(values, values.sum(-1, keepdims=True) + noise, context_len, gain=gain))
         self.target, self.force = self.v_star**3, gain * values**2
         self.now, self.learned, self.runs = np.zeros(runs), 0, np.arange(runs)
 
@@ -220,6 +220,7 @@ def drop_sequences(
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
+    noise: float = 0.0,
     count: int | None = None,
 ) -> Drops:
     """`drop_sequence` of many runs at once.
@@ -227,7 +228,7 @@ def drop_sequences(
     Args:
         weights: with a leading axis of runs.
         eigenvalues: of all runs (dim), or a row for each (run, dim).
-        context_len, basis, gain, count: see `drop_sequence`.
+        context_len, basis, gain, noise, count: see `drop_sequence`.
 
     Returns:
         The drops, as arrays over runs and drops.
@@ -245,7 +246,7 @@ def drop_sequences(
     if dim != values.shape[1]:
         raise IclearnError(f"{values.shape[1]} eigenvalues were given for weights of dim {dim}")
     small = SmallHead.from_weights(*(np.asarray(part, float) for part in (own.value, own.key, own.query)))
-    race = _Race(small, values, context_len, gain)
+    race = _Race(small, values, context_len, gain, noise)
     room = learned_components(dim, rank, num_heads)
     return Drops.in_turn([race.next_drop() for _ in range(room if count is None else min(count, room))])
 
@@ -257,6 +258,7 @@ def drop_sequence(
     *,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
+    noise: float = 0.0,
     count: int | None = None,
 ) -> list[Drop]:
     """The drops that gradient flow makes from given small initial weights, in order.
@@ -271,6 +273,7 @@ def drop_sequence(
         context_len: N.
         basis: (dim, dim) eigenvectors as columns, in the order of decreasing eigenvalues (default: the axes).
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`; it changes where a drop ends and how fast, not which head escapes.
         count: the first so many drops only (default: all that the heads have room for).
 
     Returns:
@@ -282,7 +285,8 @@ def drop_sequence(
     ([0, 1], 2)
     """
     one = SeparateWeights(weights.value[None], weights.key[None], weights.query[None])
-    return drop_sequences(one, spectrum(eigenvalues), context_len, basis=basis, gain=gain, count=count).of(0)
+    how = {"basis": basis, "gain": gain, "noise": noise, "count": count}
+    return drop_sequences(one, spectrum(eigenvalues), context_len, **how).of(0)
 
 
 def typical_sequence(
@@ -293,6 +297,7 @@ def typical_sequence(
     num_heads: int,
     rank: int = 1,
     gain: float = 1.0,
+    noise: float = 0.0,
 ) -> list[Drop]:
     """The drops when only the scale of each new head at the start of its plateau is known.
 
@@ -306,6 +311,7 @@ def typical_sequence(
         num_heads: H.
         rank: R.
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
 
     Returns:
         A `Drop` for each eigenvector that is learned.
@@ -321,7 +327,7 @@ def typical_sequence(
     if len(scales) < needed or not (scales > 0).all():
         raise IclearnError(f"v_0 needs {needed} positive head scales for these sizes, not {np.asarray(v_0).tolist()}")
     nothing = np.zeros((1, needed, rank, len(values)))
-    race = _Race(SmallHead(nothing[:, :, 0, 0], nothing, nothing), values[None], context_len, gain)
+    race = _Race(SmallHead(nothing[:, :, 0, 0], nothing, nothing), values[None], context_len, gain, noise)
     drops = []
     for m in range(room):
         head, modes = m // rank, np.zeros((1, rank, len(values)))

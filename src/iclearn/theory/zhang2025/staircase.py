@@ -15,7 +15,13 @@ from .weights import SeparateWeights
 
 
 def progress(
-    times: np.ndarray, drops: Sequence[Drop] | Drops, eigenvalues: Spectrum, context_len: Size, *, gain: float = 1.0
+    times: np.ndarray,
+    drops: Sequence[Drop] | Drops,
+    eigenvalues: Spectrum,
+    context_len: Size,
+    *,
+    gain: float = 1.0,
+    noise: float = 0.0,
 ) -> np.ndarray:
     """How far each eigenvector is learned over time: ρ_d(t) = W_dd(t)/w_d between 0 and 1.
 
@@ -27,6 +33,7 @@ def progress(
         eigenvalues: (dim) of Λ; for many runs also a row for each (run, dim).
         context_len: N.
         gain: g, see `gain_of`.
+        noise: σ², see `inflation`.
 
     Returns:
         (time, dim) ρ, for many runs (run, time, dim).
@@ -42,10 +49,10 @@ def progress(
     from scipy.special import expit
 
     if not isinstance(drops, Drops):
-        return progress(times, Drops.together([drops]), eigenvalues, context_len, gain=gain)[0]
+        return progress(times, Drops.together([drops]), eigenvalues, context_len, gain=gain, noise=noise)[0]
     runs = len(drops.head)
     values, times = spectra(eigenvalues, runs), np.asarray(times, float)
-    rates = np.asarray(growth_rate(values, values.sum(-1, keepdims=True), context_len, gain=gain))
+    rates = np.asarray(growth_rate(values, values.sum(-1, keepdims=True) + noise, context_len, gain=gain))
     done = np.zeros((runs, len(times), values.shape[1]))
     for m, d in enumerate(drops.component):
         x_0 = drops.v_0[:, m] / drops.limit[:, m]
@@ -59,7 +66,7 @@ def progress(
     return done
 
 
-def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: Size) -> np.ndarray:
+def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: Size, *, noise: float = 0.0) -> np.ndarray:
     """The loss for a given progress: L = tr Λ − Σ_d λ_d/a_d · (2ρ_d − ρ_d²), a_d of `inflation`.
 
     It is `population_loss` at W = Σ_d ρ_d w_d e_d e_dᵀ; where all ρ are 0 or 1, this is (19).
@@ -68,15 +75,16 @@ def loss_of_progress(done: np.ndarray, eigenvalues: Spectrum, context_len: Size)
         done: (time, dim) or (run, time, dim) ρ, see `progress` (which has an example).
         eigenvalues: (dim) of Λ; for many runs also a row for each (run, dim).
         context_len: N.
+        noise: σ², see `inflation`.
 
     Returns:
         (time) or (run, time) the loss.
     """
     if done.ndim == 2:
-        return loss_of_progress(done[None], eigenvalues, context_len)[0]
+        return loss_of_progress(done[None], eigenvalues, context_len, noise=noise)[0]
     values = spectra(eigenvalues, len(done))
     trace = values.sum(-1, keepdims=True)
-    gained = values**2 * np.asarray(fixed_value(values, trace, context_len)) ** 3  # λ/a, as v*³ = 1/(λ a)
+    gained = values**2 * np.asarray(fixed_value(values, trace + noise, context_len)) ** 3  # λ/a, as v*³ = 1/(λ a)
     return trace - ((2 * done - done**2) @ gained[:, :, None])[:, :, 0]
 
 
@@ -90,6 +98,7 @@ def weights_of_progress(
     rank: int,
     basis: np.ndarray | None = None,
     gain: float = 1.0,
+    noise: float = 0.0,
 ) -> SeparateWeights:
     """Balanced weights for a given progress: |v_h|³ = Σ_{d in head} W_dd and k = ±q = √(W_dd/|v_h|) e_d.
 
@@ -99,7 +108,7 @@ def weights_of_progress(
     Args:
         done: (time, dim) ρ, see `progress`.
         drops: of the run.
-        eigenvalues, context_len, gain: as for `progress`.
+        eigenvalues, context_len, gain, noise: as for `progress`.
         num_heads: H.
         rank: R.
         basis: (dim, dim) eigenvectors as columns (default: the axes).
@@ -113,7 +122,7 @@ def weights_of_progress(
     >>> round(float(done.value[0, 0]), 4)  # v* of (20)
     1.3292
     """
-    target = fixed_point_weights(range(done.shape[1]), eigenvalues, context_len, gain=gain)
+    target = fixed_point_weights(range(done.shape[1]), eigenvalues, context_len, gain=gain, noise=noise)
     vectors = columns(basis, len(target))
     learned = done * target
     value, pairs = np.zeros((len(done), num_heads)), np.zeros((len(done), num_heads, rank, len(target)))

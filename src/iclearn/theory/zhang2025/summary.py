@@ -29,6 +29,7 @@ def summary(
     init: float = 0.01,
     gain: float = 1.0,
     lr: float | None = None,
+    noise: float = 0.0,
 ) -> dict[str, Any]:
     """The theory's numbers for one set of sizes: what `iclearn theory zhang2025` prints.
 
@@ -40,6 +41,7 @@ def summary(
         init: scale of the initial weights: head scale v_0 of separate attention, w_init = init·√(H/2) of merged.
         gain: g, see `gain_of`.
         lr: with a learning rate, times are also given in steps, t/(2·lr).
+        noise: σ², the variance of the noise on the context labels.
 
     Returns:
         Names and values that can be written as JSON. Times are t/τ.
@@ -48,7 +50,8 @@ def summary(
     0.64057971
     """
     values = spectrum(eigenvalues)
-    check_sizes(context_len, gain)
+    check_sizes(context_len, gain, noise)
+    scale = {"gain": gain, "noise": noise}
     dim = len(values)
     if not 1 <= rank <= dim:
         raise IclearnError(f"rank must be between 1 and {dim}, the number of eigenvalues, not {rank}")
@@ -58,16 +61,16 @@ def summary(
     heads = -(-dim // rank) if num_heads is None else num_heads
     if heads < 1:
         raise IclearnError(f"num_heads must be at least 1, not {num_heads}")
-    drops = typical_sequence(values, context_len, init, num_heads=heads, rank=rank, gain=gain)
+    drops = typical_sequence(values, context_len, init, num_heads=heads, rank=rank, **scale)
     w_init = typical_effective_init(init, heads)
-    heights, room = saddle_losses(values, context_len), learned_components(dim, rank, heads)
+    heights, room = saddle_losses(values, context_len, noise=noise), learned_components(dim, rank, heads)
     times = [drop.time for drop in drops]
     escape = escape_time(values, w_init, gain=gain)
     if not (escape > 0 and math.isfinite(escape)):
         raise IclearnError(
             f"init {init:g} is outside the theory, which is about small initial weights: choose a smaller one"
         )
-    merged_time = merged_drop_time(values, context_len, w_init, gain=gain)
+    merged_time = merged_drop_time(values, context_len, w_init, **scale)
     result: dict[str, Any] = {
         "paper": "zhang2025",
         "eigenvalues": values.tolist(),
@@ -77,10 +80,11 @@ def summary(
         "rank": rank,
         "init": init,
         "gain": gain,
+        "noise": noise,
         "saddle_losses": heights.tolist(),
-        "saddle_weights": saddle_weights(values, context_len, gain=gain).tolist(),
+        "saddle_weights": saddle_weights(values, context_len, **scale).tolist(),
         "saddle_index": [saddle_index(range(m), values, rank) for m in range(dim + 1)],
-        "effective_weights": fixed_point_weights(range(dim), values, context_len, gain=gain).tolist(),
+        "effective_weights": fixed_point_weights(range(dim), values, context_len, **scale).tolist(),
         "time_scales": (1 / (gain * values**2)).tolist(),
         "plateau_durations": [b - a for a, b in zip([0.0, *times[:-1]], times, strict=True)],
         "drop_times": times,
