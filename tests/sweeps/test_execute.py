@@ -139,9 +139,10 @@ def test_a_sweep_is_extended_and_nothing_finished_is_computed_again(tmp_path, mo
         resize(array, shape)
 
     if resizes is not None:
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(zarr.Array, "resize", dying)
+        monkeypatch.setattr(zarr.Array, "resize", dying)
+        with pytest.raises(KeyboardInterrupt):
             iclearn.sweep(tiny(), longer, 8, tmp_path / "s", **given)
+        monkeypatch.undo()
     extended = iclearn.sweep(tiny(), longer, 8, tmp_path / "s", **given)
     assert_same(extended, iclearn.sweep(tiny(), longer, 8, tmp_path / "t", **given))
     folder = SweepFolder.open(tmp_path / "s")
@@ -175,7 +176,7 @@ def test_what_is_no_extension_is_refused_and_so_is_one_of_a_sweep_at_work(tmp_pa
         make_plan(tiny(), {**axes, "task.dim": [2]}, 8, reduce=REDUCE),
     ]
     for other in others:
-        with pytest.raises(IclearnError, match="holds another sweep .* is extended by appending values to its axes"):
+        with pytest.raises(IclearnError, match=r"holds another sweep .* is extended by appending values to its axes"):
             SweepFolder.create(out, other)
     longer = make_plan(tiny(), axes, 8, reduce=REDUCE)
     claim = folder.claims.take(plan.chunks[0].id)
