@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..core import interrupts
+from ..core import interrupts, notebook
 from ..core.checks import check_choice, check_int, check_type, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array
@@ -66,7 +66,7 @@ def evaluate(
     models: Mapping[str, AbstractModel] | None = None, shifts: Sequence[str | Shift] = ("all",),
     task: AbstractTask | None = None, num_prompts: int = 1280, seed: int = 0, target: Target | None = None,
     step: int | None = None, contexts: Sequence[int] | None = None, exact: bool = False, slow_prompts: int = 128,
-    trials: int = 1000, level: float = 0.9, progress: Progress | None = None,
+    trials: int = 1000, level: float = 0.9, progress: Progress | bool | None = None,
 ) -> Matrix:  # fmt: skip
     """The errors of trained runs and in-context algorithms under shifts of the law of prompts, on the same prompts.
 
@@ -90,7 +90,8 @@ def evaluate(
         slow_prompts: prompts for those that take long; see `Effort`.
         trials: resamples of the bands.
         level: of the bands.
-        progress: called with (done, all) pairs of predictor and shift.
+        progress: True, or a function that is called with (done, all) pairs of predictor and shift. Default: a bar in a
+            notebook, else nothing.
 
     Returns:
         The matrix. What its errors are divided by is in ``data["error"].attrs["normalizer"]``.
@@ -130,7 +131,7 @@ def evaluate(
     few = {last} if own else {min(i, last) for i in (1, dim // 2, dim, 2 * dim, last)}
     effort = Effort(exact, slow_prompts, tuple(sorted(few)))
     found = _Answers(law, asked, entries, effort, num_prompts, seed)
-    found.compute(progress)
+    found.compute(notebook.runs_bar(progress, "pairs of predictor and shift"))
     facts = {
         "law": law.describe(), "task": (law.own or law.task).to_dict(), "normalizer": law.normalizer,
         "covariance": None if law.covariance is None else law.covariance.tolist(), "seed": seed, "dim": dim,

@@ -6,7 +6,7 @@ second moments of the features, which is what makes training exact and cheap.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..core.errors import MissingClosedForm
+from ..core.fields import CheckedFields
 from ..core.forms import AbstractForm, average
 from ..core.prompt import Prompt
 from ..core.task import AbstractTask
@@ -41,7 +42,7 @@ def attention_scale(normalize: Normalize, num_context: Float[Array, ""] | float)
 
 
 @dataclass(frozen=True)
-class AbstractFeatureMap(ABC):
+class AbstractFeatureMap(metaclass=CheckedFields):
     """A hashable description of the features of one prompt.
 
     Args:
