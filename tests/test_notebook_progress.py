@@ -1,6 +1,9 @@
-"""In a notebook a long run shows a bar under its cell; a short one, and one elsewhere, shows nothing."""
+"""In a notebook a long run shows a bar under its cell; a short one, and one elsewhere, shows nothing unless asked."""
 
 import pytest
+from matplotlib.figure import Figure
+
+import iclearn as icl
 
 FIRST = """
 import iclearn as icl, iclearn.core.notebook as notebook
@@ -26,3 +29,28 @@ def test_progress_under_the_cell(tmp_path):
     for bar, words in zip(shown[1], ["steps", "runs"], strict=True):
         assert "<progress" in bar
         assert words in bar
+
+
+def test_progress_elsewhere_is_written_where_it_is_asked_for(tmp_path, capsys):
+    task = icl.LinearRegression(dim=2, context_len=4, num_prompts=None)
+    recipe = icl.Recipe(task=task, model=icl.Attention("merged_reduced"), steps=50)
+    figure = icl.Figure(
+        "fig1", "nothing", lambda lab: {"losses": len(lab.run([recipe]))}, lambda data: Figure(), (), ""
+    )
+    calls = {
+        "50 of 50 steps, loss": lambda progress: icl.simulate(recipe, progress=progress),
+        "100 of 100 steps of all runs": lambda progress: icl.simulate_many([recipe, recipe], progress=progress),
+        "2 of 2 runs": lambda progress: icl.sweep(recipe, seeds=2, out=tmp_path / f"{progress}", progress=progress),
+        "4 of 4 pairs of predictor and shift": lambda progress: icl.evaluate(
+            predictors=["zero"], task=icl.tasks.FunctionClass(dim=2, noise=0.1), shifts=(), num_prompts=20,
+            progress=progress,
+        ),
+        "fig1: ": lambda progress: icl.reproduce(
+            icl.Paper("tiny", "t", "a", (figure,)), out=tmp_path / f"paper{progress}", progress=progress
+        ),
+    }  # fmt: skip
+    for words, call in calls.items():
+        call(None)
+        assert capsys.readouterr().err == ""
+        call(True)
+        assert words in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_half_written_tasks_models_and_feature_maps_refuse_to_instantiate():
         pass
 
     for make in (HalfTask, HalfModel, lambda: HalfFeatures(1, 1, "none")):
-        with pytest.raises(TypeError, match="abstract"):
+        with pytest.raises(IclearnError, match="is abstract: define"):
             make()
 
 

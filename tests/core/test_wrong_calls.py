@@ -1,5 +1,6 @@
 """Calls with values of the wrong kind end in a sentence that names the field and what it takes."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from iclearn.core.reader import read_table, read_yaml
 SCRIPT = Path(__file__).with_name("wrong_calls.py")
 # Where Python itself refuses: in words of its own, and of ours.
 PYTHONS = {
-    "british": "unexpected keyword argument 'optimiser'",
     "british class": "did you mean Optimizer?",
 }
 
@@ -27,9 +27,18 @@ def outcomes(tmp_path_factory) -> dict[str, tuple[str, str]]:
     return {name: (kind, text) for name, kind, text in map(json.loads, told.stdout.splitlines())}
 
 
+# Infinitely many is inf in Python as it is in files, and None means the same.
+TAKEN = {
+    "prompts inf": "LinearRegression(num_prompts=None)",
+    "replace inf": "LinearRegression(num_prompts=None)",
+    "tasks inf": "FunctionClass(num_prompts=5)",
+}
+
+
 def test_every_wrong_call_ends_in_a_sentence(outcomes):
     assert len(outcomes) > 70
-    wrong = {name: told for name, told in outcomes.items() if told[0] != "IclearnError" and name not in PYTHONS}
+    assert {name: outcomes[name] for name in TAKEN} == {name: ("accepted", made) for name, made in TAKEN.items()}
+    wrong = {n: told for n, told in outcomes.items() if told[0] != "IclearnError" and n not in {*PYTHONS, *TAKEN}}
     assert not wrong
     for name, words in PYTHONS.items():
         assert words in outcomes[name][1]
@@ -44,6 +53,22 @@ def test_every_wrong_call_ends_in_a_sentence(outcomes):
         ("softmax word", "softmax must be True or False, not 'no'"),
         ("lr word", "lr must be a finite number, not '0.1'"),
         ("simulate text", "must be of class Recipe, not str: write Recipe("),
+        ("british", "Recipe has no field 'optimiser'; its fields are task, model, init, optimizer, steps"),
+        ("british", "(did you mean optimizer=?)"),
+        ("optimizer of optax", "not a GradientTransformationExtraArgs: write Optimizer("),
+        ("optimizer of optax", "an optimizer of optax is on the page docs/extending.md"),
+        ("field missing", "Recipe lacks its field 'model'; its fields are task, model"),
+        ("field twice", "Init is given its field 'scale' twice"),
+        ("fields too many", "Init takes 4 values at most, not 5"),
+        ("task abstract", "AbstractTask is abstract: define source in a subclass"),
+        ("features abstract", "AbstractFeatureMap is abstract: define __call__, size in a subclass"),
+        ("features missing", "Cubic lacks its field 'out_dim'; its fields are dim, out_dim, normalize"),
+        ("predict pairs", "LeastSquares.predict takes one Prompt, not a ndarray: make one by"),
+        ("predict array", "SeparateAttention.predict takes one Prompt, not a ndarray"),
+        ("progress word", "progress is True or a function, not 'yes'"),
+        ("progress of a paper", "progress is True or a function, not 'yes'"),
+        ("evaluate table", "the task must be of class AbstractTask, not dict"),
+        ("dim inf", "dim must be a whole number, not inf"),
         ("replace flat", "did you mean optimizer__lr=?"),
     ],
 )
@@ -94,3 +119,9 @@ def test_yaml_that_means_something_else_than_it_seems_is_refused(tmp_path, text)
 
 def test_yaml_numbers_and_words_are_read():
     assert read_yaml("{a: 1, b: [x, 2.5], c: {a: 1}}", "here") == {"a": 1, "b": ["x", 2.5], "c": {"a": 1}}
+
+
+def test_help_shows_the_fields_of_a_spec():
+    import iclearn as icl
+
+    assert list(inspect.signature(icl.Init).parameters) == ["scale", "scheme", "zero_blocks", "digest"]

@@ -7,8 +7,10 @@ names what is wrong), not somewhere inside in an AttributeError.
 import json
 
 import numpy as np
+import optax
 
 import iclearn as icl
+from iclearn.models.features import AbstractFeatureMap, Cubic
 from iclearn.store import Store, dataset_from
 
 TASK, MODEL = icl.LinearRegression(dim=2, context_len=4, num_prompts=20), icl.Attention()
@@ -41,6 +43,10 @@ CALLS = {
     "dim none": lambda: icl.LinearRegression(dim=None),
     "prompts word": lambda: icl.LinearRegression(num_prompts="many"),
     "prompts inf": lambda: icl.LinearRegression(num_prompts=float("inf")),
+    "replace inf": lambda: icl.LinearRegression(num_prompts=5).replace(num_prompts=np.inf),
+    "tasks inf": lambda: icl.tasks.FunctionClass(num_tasks=np.inf, num_prompts=5),
+    "prompts minus inf": lambda: icl.LinearRegression(num_prompts=-float("inf")),
+    "dim inf": lambda: icl.LinearRegression(dim=float("inf")),
     "prefixes word": lambda: icl.LinearRegression(prefixes="no"),
     "softmax word": lambda: icl.Attention("merged", softmax="no"),
     "heads word": lambda: icl.Attention("merged", num_heads="two"),
@@ -61,6 +67,18 @@ CALLS = {
     "steps word": lambda: recipe(steps="many"),
     "seed none": lambda: recipe(seed=None),
     "british": lambda: icl.Recipe(task=TASK, model=MODEL, optimiser=icl.Optimizer()),
+    "optimizer of optax": lambda: recipe(optimizer=optax.adam(0.1)),
+    "field missing": lambda: icl.Recipe(task=TASK),
+    "field twice": lambda: icl.Init(0.1, scale=0.2),
+    "fields too many": lambda: icl.Init(0.1, "per_head", True, "", 5),
+    "task abstract": lambda: icl.AbstractTask(),
+    "features abstract": lambda: AbstractFeatureMap(2, 1),
+    "features missing": lambda: Cubic(2),
+    "predict pairs": lambda: icl.predictors.LeastSquares().predict(np.ones((3, 2)), np.ones((3, 1))),
+    "predict array": lambda: icl.Attention("separate").initial(TASK, icl.Init(), 0, "float64").predict(np.ones((3, 2))),
+    "evaluate table": lambda: icl.evaluate(task={"dim": 2}),
+    "progress word": lambda: icl.simulate(recipe(), progress="yes"),
+    "progress of a paper": lambda: icl.reproduce("zhang2025", ["fig6"], progress="yes"),
     "british class": lambda: icl.Optimiser(),
     "replace flat": lambda: recipe().replace(lr=0.1),
     "replace into a number": lambda: recipe().replace(steps__lr=0.1),

@@ -2,13 +2,20 @@
 
 import json
 import threading
+from dataclasses import dataclass
+from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import iclearn as icl
 from iclearn.core.errors import DamagedError
+from iclearn.core.prompt import Batch, full_prompt
+from iclearn.core.rng import normal
+from iclearn.core.task import AbstractDrawnSource, AbstractTask
 from iclearn.evaluation import Matrix, evaluate, law_of, shifts_named
 from iclearn.evaluation.asking import Effort, Turns, answers
 from iclearn.evaluation.baselines import read_baseline
@@ -257,6 +264,84 @@ def test_wrong_signs_are_counted_for_labels_of_two_classes():
     assert 0 < errors[-1] < 0.4
     assert found.data.sizes["reference"] == 1, "Bayes is no closed form here"
     json.dumps(found.facts)
+
+
+def test_tables_say_what_they_are_and_what_errors_were_divided_by(clean, noisy):
+    for name in set(clean.data.data_vars) - {"is_mean", "prompts"}:
+        assert clean.data[name].attrs["normalizer"] == clean.facts["normalizer"] == 3
+        assert clean.data[name].attrs["units"] == "label²/3"
+    assert all("long_name" in table.attrs for table in noisy.data.data_vars.values())
+    points = CLEAN.evaluation(None, num_prompts=500)
+    own = np.mean(np.asarray(points.truth)[..., 0] ** 2, 0) / clean.data["error"].attrs["normalizer"]
+    here = {"shift": "standard", "predictor": "zero"}
+    np.testing.assert_allclose(clean.data["error"].sel(here), own, rtol=1e-12)
+
+
+@dataclass(frozen=True)
+class SignsAndNoise(AbstractTask, kind="test_signs_and_noise"):
+    """A task of one's own: labels sign(w·x), with noise in the context; some pairs may be masked out."""
+
+    dim: int = 2
+    context_len: int = 5
+    num_prompts: int | None = 64
+    masked: bool = False
+    out_dim, prefixes = 1, False
+
+    def source(self, seed, dtype, which="train"):
+        return SignsSource.of(self, seed, dtype, which, tokens=self.context_len + 1, dim=self.dim, masked=self.masked)
+
+
+class SignsSource(AbstractDrawnSource):
+    tokens: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    masked: bool = eqx.field(static=True)
+
+    def draw(self, key, count, weight):
+        x_key, w_key, noise_key = jax.random.split(key, 3)
+        x, w = normal(x_key, (count, self.tokens, self.dim), self.dtype), normal(w_key, (count, self.dim), self.dtype)
+        y = jnp.sign(jnp.einsum("bti,bi->bt", x, w))[..., None]
+        shown = y + normal(noise_key, y.shape, self.dtype)
+        prompt = full_prompt(x[:, :-1], shown[:, :-1], x[:, -1])
+        prompt = eqx.tree_at(lambda p: p.mask, prompt, prompt.mask.at[:, 0].set(not self.masked))
+        return Batch(prompt, y[:, -1], weight)
+
+
+def test_a_task_of_ones_own_is_evaluated_at_its_query():
+    task = SignsAndNoise()
+    found = evaluate(predictors=["averaging", "zero", "lad"], task=task, num_prompts=300, trials=20)
+    batch = task.replace(num_prompts=300).source(0, "float64").everything()
+    answers = np.asarray(jax.vmap(icl.predictors.Averaging().predict)(batch.prompt))
+    error = found.data["error"].sel(shift="standard")
+    expected = np.mean((answers - np.asarray(batch.target)) ** 2)
+    assert float(error.sel(predictor="averaging", position=5)) == pytest.approx(expected, rel=1e-12)
+    assert float(error.sel(predictor="zero", position=5)) == 1
+    assert np.isnan(error.sel(position=slice(0, 4))).all(), "shorter prefixes are no prompts of this task"
+    assert (found.shifts, found.told_positions()) == (("standard",), (5,))
+    assert found.data.sizes["reference"] == 1, "its Bayes predictor is not known"
+    assert "test_signs_and_noise is evaluated without any" in found.facts["left_out"]["all"]
+    usual = evaluate(task=task, num_prompts=20, trials=20, slow_prompts=2).predictors
+    assert ("huber=1.345" in usual, "arc_cosine" in usual) == (True, False)
+    run = trained(task, icl.Attention("merged"))
+    assert np.isfinite(evaluate(run, (), num_prompts=64, trials=20).data["error"].sel(predictor=run.run_id, position=5))
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"predictors": ["arc_cosine"]}, "arc_cosine knows the law .* which test_signs_and_noise is not"),
+        ({"shifts": ["scale_x=2"]}, "test_signs_and_noise is evaluated without any: leave out shifts"),
+        ({"target": "clean"}, "leave out target"),
+        ({"task": task.replace(masked=True)}, "the task has prompts with masked pairs"),
+    ]
+    for given, message in refused:
+        with pytest.raises(icl.IclearnError, match=message):
+            evaluate(**{"task": task, **given})
+
+
+def test_linear_regression_is_the_class_of_linear_functions():
+    white = icl.Covariance.eigenvalues([1.0, 1.0])
+    task = icl.LinearRegression(dim=2, context_len=4, num_prompts=None, noise=0.5, covariance=white)
+    given: dict[str, Any] = {"predictors": ["averaging"], "shifts": ["scale_x=2"], "num_prompts": 64, "trials": 20}
+    linear = FunctionClass(dim=2, context_len=4, noise=0.5, target="clean")
+    np.testing.assert_allclose(
+        evaluate(task=task, **given).data["error"], evaluate(task=linear, **given).data["error"], rtol=1e-12
+    )
 
 
 def test_models_of_ones_own_are_evaluated():

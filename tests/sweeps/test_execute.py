@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from sweep_cases import AXES, REDUCE, tiny
 
 import iclearn
@@ -118,6 +119,74 @@ def test_finished_chunks_are_not_computed_again(tmp_path):
     stamps = {c.id: folder.entry(c.id) for c in plan.chunks}
     runners.execute(folder, here)
     assert stamps == {c.id: folder.entry(c.id) for c in plan.chunks}
+
+
+@pytest.mark.parametrize("resizes", [None, 0, 1, 4])
+def test_a_sweep_is_extended_and_nothing_finished_is_computed_again(tmp_path, monkeypatch, resizes):
+    """Values are appended to a numeric axis, to a static one and to the seeds, with a kill at no, the first, … resize
+    of an array of the dataset."""
+    axes = {"init.scale": [0.02, 0.1], "model.rank": [1]}
+    longer = {"init.scale": [0.02, 0.1, 0.3], "model.rank": [1, 2]}
+    given = {"reduce": {**REDUCE, "curve": True}, "path": "serial"}
+    iclearn.sweep(tiny(), axes, 4, tmp_path / "s", **given)
+    finished = SweepFolder.open(tmp_path / "s").entries()
+    resize, left = zarr.Array.resize, [resizes]
+
+    def dying(array, shape):
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        left[0] = None if left[0] is None else left[0] - 1
+        resize(array, shape)
+
+    if resizes is not None:
+        monkeypatch.setattr(zarr.Array, "resize", dying)
+        with pytest.raises(KeyboardInterrupt):
+            iclearn.sweep(tiny(), longer, 8, tmp_path / "s", **given)
+        monkeypatch.undo()
+    extended = iclearn.sweep(tiny(), longer, 8, tmp_path / "s", **given)
+    assert_same(extended, iclearn.sweep(tiny(), longer, 8, tmp_path / "t", **given))
+    folder = SweepFolder.open(tmp_path / "s")
+    assert finished.items() <= folder.entries().items()
+    assert sum(entry.runs for entry in finished.values()) == 8
+    assert sum(entry.runs for entry in folder.entries().values()) == folder.plan.num_runs == 48
+    assert extended.attrs["sweep_hash"] == folder.plan.hash
+
+
+def test_of_an_extended_axis_only_the_incomplete_box_at_its_end_is_computed_again(tmp_path):
+    given = {"reduce": REDUCE, "path": "serial", "chunk": 3}
+    iclearn.sweep(tiny(), {}, 5, tmp_path / "s", **given)
+    before = SweepFolder.open(tmp_path / "s").entries()
+    extended = iclearn.sweep(tiny(), {}, 8, tmp_path / "s", **given)
+    after = SweepFolder.open(tmp_path / "s").entries()
+    assert sorted(entry.runs for entry in before.values()) == [2, 3]
+    assert [entry.runs for id, entry in after.items() if before.get(id) == entry] == [3]
+    assert_same(extended, iclearn.sweep(tiny(), {}, 8, tmp_path / "t", **given))
+
+
+def test_what_is_no_extension_is_refused_and_so_is_one_of_a_sweep_at_work(tmp_path):
+    out, axes = tmp_path / "s", {"init.scale": [0.02, 0.1]}
+    plan = make_plan(tiny(), axes, 4, reduce=REDUCE)
+    folder = SweepFolder.create(out, plan)
+    others = [
+        make_plan(tiny(), axes, [4, 5, 6, 7], reduce=REDUCE),
+        make_plan(tiny(), axes, 3, reduce=REDUCE),
+        make_plan(tiny(), {"init.scale": [0.02, 0.2]}, 8, reduce=REDUCE),
+        make_plan(tiny(steps=100), axes, 8, reduce=REDUCE),
+        make_plan(tiny(), axes, 8, reduce={**REDUCE, "curve": True}),
+        make_plan(tiny(), {**axes, "task.dim": [2]}, 8, reduce=REDUCE),
+    ]
+    for other in others:
+        with pytest.raises(IclearnError, match=r"holds another sweep .* is extended by appending values to its axes"):
+            SweepFolder.create(out, other)
+    longer = make_plan(tiny(), axes, 8, reduce=REDUCE)
+    claim = folder.claims.take(plan.chunks[0].id)
+    assert claim is not None
+    with pytest.raises(IclearnError, match="is being computed: extend the sweep when that has ended"):
+        SweepFolder.create(out, longer)
+    claim.release()
+    assert SweepFolder.create(out, longer).plan.num_runs == 16
+    assert folder.claims.take(plan.chunks[0].id) is not None
+    assert SweepFolder.create(out, longer).plan.num_runs == 16, "by then it is the same sweep, which others may compute"
 
 
 def test_a_corrupted_chunk_is_computed_again(tmp_path):

@@ -1,13 +1,17 @@
-"""The types of a spec's fields, checked when it is constructed: a value that does not fit is refused in a sentence."""
+"""The fields of a spec and their types, checked when it is constructed: what does not fit is refused in a sentence."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import inspect
 import math
 import numbers
 import types
+from abc import ABCMeta
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -26,6 +30,72 @@ def field_types(cls: type) -> dict[str, Any]:
     """
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+
+
+class CheckedFields(ABCMeta):
+    """The metaclass of specs: fields that a class does not have, and those that are missing, are refused by name.
+
+    >>> from iclearn.core.recipe import Init
+    >>> Init(size=0.1)
+    Traceback (most recent call last):
+    iclearn.core.errors.IclearnError: Init has no field 'size'; its fields are scale, scheme, zero_blocks, digest
+    """
+
+    if not TYPE_CHECKING:  # for type checkers a call is that of the constructor
+
+        def __call__(cls, *args: Any, **fields: Any) -> Any:
+            try:
+                return super().__call__(*args, **fields)
+            except TypeError:
+                if not (problem := _misfit(cls, args, fields)):
+                    raise
+            raise IclearnError(problem)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which is what help shows, and not that of the call above."""
+        constructor = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return constructor.replace(parameters=list(constructor.parameters.values())[1:])
+
+
+def _misfit(cls: type, args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
+    """Why a class cannot be called so; nothing where it can."""
+    if lacking := getattr(cls, "__abstractmethods__", ()):
+        return f"{cls.__name__} is abstract: define {', '.join(sorted(lacking))} in a subclass"
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*args, **given)
+    except TypeError:
+        known = list(signature.parameters)
+        fields = f"its fields are {', '.join(known)}"
+        if unknown := [name for name in given if name not in known]:
+            close = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f" (did you mean {close[0]}=?)" if close else ""
+            return f"{cls.__name__} has no field {unknown[0]!r}; {fields}{hint}"
+        if len(args) > len(known):
+            return f"{cls.__name__} takes {len(known)} values at most, not {len(args)}; {fields}"
+        if twice := [name for name in known[: len(args)] if name in given]:
+            return f"{cls.__name__} is given its field {twice[0]!r} twice; {fields}"
+        needed = [name for name, field in signature.parameters.items() if field.default is field.empty]
+        missing = next(name for name in needed if name not in (*known[: len(args)], *given))
+        return f"{cls.__name__} lacks its field {missing!r}; {fields}"
+    return ""
+
+
+def read_infinity(spec: Any) -> None:
+    """Set numbers that may be None and were given as infinite to None, which is what stands for infinitely many.
+
+    Args:
+        spec: an instance of a dataclass.
+    """
+    try:
+        hints = field_types(type(spec))
+    except NameError:
+        return
+    for name, hint in hints.items():
+        value = getattr(spec, name)
+        if isinstance(value, float) and value == math.inf and {int, type(None)} <= set(_options(hint)):
+            object.__setattr__(spec, name, None)
 
 
 def check_fields(spec: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .checks import check_literals, require
-from .errors import MissingClosedForm
+from .errors import IclearnError, MissingClosedForm
 from .forms import as_array
 from .prompt import Batch, DocumentReader, FeatureBatch, Prompt, SequenceBatch
 from .spec import Spec
@@ -57,6 +58,11 @@ class AbstractModel(eqx.Module):
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {}
     prompt_type: ClassVar[type] = Prompt
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "predict" in cls.__dict__:
+            cls.predict = _refusing_arrays(cls.__dict__["predict"])  # type: ignore[method-assign]
 
     @abstractmethod
     def predict(self, prompt: Any) -> Float[Array, " output"]:
@@ -205,6 +211,20 @@ class AbstractModel(eqx.Module):
     def weight_bytes(self) -> int:
         """Bytes of all weights, from their shapes."""
         return sum(weight.size * weight.dtype.itemsize for weight in self.weights().values())
+
+
+def _refusing_arrays(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """`predict` of a class of models, with a sentence for those who pass arrays instead of a prompt."""
+
+    @functools.wraps(predict)
+    def checked(self: AbstractModel, *given: Any, **named: Any) -> Any:
+        if isinstance(next(iter(given), None), np.ndarray | jax.Array | list):
+            how = "" if self.prompt_type is not Prompt else ": make one by iclearn.core.prompt.full_prompt(x, y, query)"
+            model, kind = type(self).__name__, self.prompt_type.__name__
+            raise IclearnError(f"{model}.predict takes one {kind}, not a {type(given[0]).__name__}{how}")
+        return predict(self, *given, **named)
+
+    return checked
 
 
 class AbstractModelSpec(Spec):

@@ -47,6 +47,9 @@ class Optimizer(Spec, kind="optimizer"):
     Optimizer(rule='adam', lr=0.01, batch_size=64)
     """
 
+    how_to_make: ClassVar[str] = (
+        'Optimizer("adam", lr=0.01); how to train with an optimizer of optax is on the page docs/extending.md'
+    )
     later_fields: ClassVar[tuple[str, ...]] = (
         "betas", "eps", "clip", "clip_each", "halve_every", "frozen", "triangle", "decayed", "cosine",
         "warmup",

@@ -9,20 +9,19 @@ import hashlib
 import json
 import math
 import numbers
-from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from .checks import check_literals, require
 from .errors import IclearnError
-from .fields import check_fields
+from .fields import CheckedFields, check_fields, read_infinity
 from .registry import SPECS
 
 SpecT = TypeVar("SpecT", bound="Spec")
 
 
 @dataclasses.dataclass(frozen=True)
-class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python then enforces them)
+class Spec(metaclass=CheckedFields):
     """A frozen dataclass of plain values and other specs, with a canonical JSON form and a hash of it.
 
     A subclass names its kind once (``class Covariance(Spec, kind="covariance")``); that name is what the
@@ -54,6 +53,7 @@ class Spec(ABC):  # noqa: B024  (subclasses have abstract methods, and Python th
             cls.kind = kind
 
     def __post_init__(self) -> None:
+        read_infinity(self)
         check_literals(type(self), vars(self), self.kind)
         check_fields(self)
 
@@ -213,6 +213,7 @@ def _types_too(check: Callable[[Any], None]) -> Callable[[Any], None]:
 
     @functools.wraps(check)
     def both(self: Any) -> None:
+        read_infinity(self)
         check_literals(type(self), vars(self), self.kind)
         try:
             check(self)

@@ -53,7 +53,7 @@ def simulate(
     *,
     dataset: Dataset | None = None,
     weights: Mapping[str, np.ndarray] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     checkpoint: Checkpointer | None = None,
 ) -> Trace:
     """Train as the recipe says and return the Trace. A run that diverges returns too, with that status.
@@ -62,7 +62,8 @@ def simulate(
         recipe: the experiment.
         dataset: the arrays a `GivenData` task describes.
         weights: the arrays an ``init`` of scheme ``given`` describes.
-        progress: called between chunks with (step, steps, loss). Default: a bar in a notebook, else nothing.
+        progress: True, or a function that is called between chunks with (step, steps, loss). Default: a bar in a
+            notebook, else nothing.
         checkpoint: keeps a long run's state, and gives it back when the same recipe starts again.
 
     Returns:
@@ -87,7 +88,7 @@ def simulate(
         ):
             setup = _moved(setup, device) if exact else setup
             run = one_run(recipe, setup)
-            _drive([recipe], run, progress=progress or notebook.steps_bar(), checkpoint=checkpoint)
+            _drive([recipe], run, progress=notebook.steps_bar(progress), checkpoint=checkpoint)
             state = jax.tree.map(lambda a: as_array(np.array(a)) if eqx.is_array(a) else a, run.final_state(0))
             rule, last = recipe.optimizer.rule, run.logs[0].loss[-1]
             may_rest = rule == "gd" or (rule == "flow" and last[0] == last[-1])  # a step of a flow is not cheap
@@ -223,7 +224,7 @@ def next_length(count: int, seconds: float, every: int, limit: int) -> int:
 def simulate_many(
     recipes: Sequence[Recipe],
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     finished: Callable[[int, Trace], None] | None = None,
 ) -> list[Trace]:
     """Train several recipes: what `simulate` gives one by one, to rounding, in less time.
@@ -234,7 +235,8 @@ def simulate_many(
 
     Args:
         recipes: the experiments.
-        progress: called between chunks with (runs·steps done, runs·steps in all). Default: a bar in a notebook.
+        progress: True, or a function that is called between chunks with (runs·steps done, runs·steps in all).
+            Default: a bar in a notebook, else nothing.
         finished: called with the index and the Trace of each recipe as soon as those of its program have ended.
 
     Returns:
@@ -251,11 +253,11 @@ def simulate_many(
         check_type("each of the recipes", recipe, Recipe)
     traces: dict[int, Trace] = {}
     total, done = sum(recipe.steps for recipe in recipes), 0
-    progress = progress or notebook.runs_bar("steps of all runs")
+    told = notebook.runs_bar(progress, "steps of all runs")
 
     def note(steps: int) -> None:
-        if progress is not None:
-            progress(steps, total)
+        if told is not None:
+            told(steps, total)
 
     groups: dict[Any, list[tuple[int, Setup, RunInputs]]] = {}
     for index, recipe in enumerate(recipes):

@@ -54,6 +54,7 @@ class Baseline:
         solves_in_steps: whether it does so after as many steps as inputs fill dimensions.
         labels: ``any``, or ``real`` or ``signs`` where it is for such labels alone.
         usual: whether it is one of those evaluated where none is named.
+        needs_law: whether it knows the noise of a class of functions, so that no other task has it.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Baseline:
     solves_in_steps: bool = False
     labels: Literal["any", "real", "signs"] = "any"
     usual: bool = True
+    needs_law: bool = False
 
     def __post_init__(self) -> None:
         check_literals(Baseline, vars(self))
@@ -90,7 +92,7 @@ _ALL = (
     Baseline("mixed_noise", lambda t, a: MixedNoise(LEVELS), "Bayes for noise variances 1, .25, .0625 or .01",
              labels="real"),
     Baseline("arc_cosine", lambda t, a: ArcCosine(max(t.noise, 0.0)), "Gaussian process of wide ReLU networks", None,
-             "costly"),
+             "costly", needs_law=True),
     Baseline("tree", lambda t, a: GreedyTree(int(a)), "greedy regression tree of this depth", 4, "costly"),
     Baseline("full_tree", lambda t, a: GreedyTree(None), "greedy regression tree of any depth", None, "costly"),
     Baseline("sign_tree", lambda t, a: GreedyTree(int(a), signs=True), "greedy tree of this depth on sign(x)", 4,
@@ -164,24 +166,31 @@ def is_baseline(word: str) -> bool:
     return word.partition("=")[0].replace("-", "_") in BASELINES
 
 
-def fitting(named: Sequence[Named], task: FunctionClass) -> list[Named]:
+def fitting(named: Sequence[Named], task: FunctionClass, own: str = "") -> list[Named]:
     """Those that are for the labels of a class of functions; one that was named and is not is refused.
 
     Args:
         named: what to evaluate (none: all usual ones, with Lasso at a second penalty).
         task: the class.
+        own: the kind of a task that is evaluated in place of the class, of whose labels nothing is known.
 
     Returns:
         The predictors.
     """
     kind = "signs" if task.functions.signs else "real"
-    usual = [Named(one, one.amount) for one in _ALL if one.usual and one.labels in ("any", kind)]
+    usual = [
+        Named(one, one.amount)
+        for one in _ALL
+        if one.usual and one.labels in ("any", kind) and not (own and one.needs_law)
+    ]
     if not named:
         second = [Named(BASELINES["lasso"], 0.01)] if kind == "real" else []
         at = next((i + 1 for i, one in enumerate(usual) if one.baseline.name == "lasso"), len(usual))
         return [*usual[:at], *second, *usual[at:]]
     for one in named:
         wanted = one.baseline.labels
-        if wanted not in ("any", kind):
+        if own and one.baseline.needs_law:
+            raise IclearnError(f"the predictor {one.label} knows the law of a class of functions, which {own} is not")
+        if not own and wanted not in ("any", kind):
             raise IclearnError(f"the predictor {one.baseline.name} is for {wanted} labels: these are {kind}")
     return list(named)

@@ -98,6 +98,37 @@ def fill_tables(
                 tables[name][1][(*place, slice(0, length))] = column[part]
 
 
+def label_tables(data: Any, scale: float | None, level: float) -> None:
+    """Say in the attributes of every table what it is, its unit, and what squared errors were divided by.
+
+    Args:
+        data: the dataset of the tables.
+        scale: as for `fill_tables`.
+        level: of the bands.
+    """
+    wrong = scale is None
+    error = "share of answers with the wrong sign" if wrong else "squared error"
+    value = f"{error}: the mean over prompts where is_mean, else the median"
+    between = "squared difference between the answers and those of"
+    meanings = {
+        "error": value, "error_mean": f"{error}: mean over prompts", "error_median": f"{error}: median over prompts",
+        "error_std": f"{error}: standard deviation over prompts",
+        "difference": f"{value}, minus that of the reference on the same prompts",
+        "distance": f"{between} the reference",
+        "preference": f"{between} bayes_shifted, minus those of bayes_training",
+    }  # fmt: skip
+    ends = {"low": "lower", "high": "upper"}
+    for name in ("error", "difference", "preference"):
+        meanings |= {f"{name}_{end}": f"{word} end of the {level:.0%} band of {name}" for end, word in ends.items()}
+    for name, meaning in meanings.items():
+        share = wrong and name.startswith(("error", "difference"))
+        by = scale or 1.0
+        unit = {"units": "1"} if share else {"units": "label²" if by == 1 else f"label²/{by:g}", "normalizer": by}
+        data[name].attrs.update(long_name=meaning, **unit)
+    data["is_mean"].attrs["long_name"] = "whether error is a mean; else it is a median"
+    data["prompts"].attrs["long_name"] = "prompts that were asked"
+
+
 def _errors(found: np.ndarray, targets: np.ndarray, scale: float | None) -> np.ndarray:
     if scale is None:
         wrong: Any = np.sign(found) != targets

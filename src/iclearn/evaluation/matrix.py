@@ -14,14 +14,15 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..core import interrupts
-from ..core.checks import check_int, literals_checked, require
+from ..core import interrupts, notebook
+from ..core.checks import check_int, check_type, literals_checked, require
 from ..core.errors import IclearnError
 from ..core.forms import as_array
 from ..core.model import AbstractModel
 from ..core.processes import usable_cores
 from ..core.provenance import numerics
 from ..core.status import Status
+from ..core.task import AbstractTask
 from ..core.threads import side_by_side
 from ..core.trace import Trace
 from ..tasks.function_class import FunctionClass
@@ -30,7 +31,7 @@ from ..tasks.prompt_shifts import Shift
 from .asking import TURNS, Effort, answers, check_reads
 from .baselines import BASELINES, Cost, Named, fitting, read_baseline
 from .cell_bands import Resampler, filled_dimensions, mean_exists, references_differ
-from .laws import EvaluationLaw, law_of
+from .laws import EvaluationLaw, law_of_task
 from .shift_words import STANDARD, AskedShifts, is_none, read_shifts
 from .stored_matrix import Matrix
 
@@ -64,9 +65,9 @@ class Entry:
 def evaluate(
     runs: Sequence[Trace] | Trace = (), predictors: Sequence[str] | None = None, *,
     models: Mapping[str, AbstractModel] | None = None, shifts: Sequence[str | Shift] = ("all",),
-    task: FunctionClass | None = None, num_prompts: int = 1280, seed: int = 0, target: Target | None = None,
+    task: AbstractTask | None = None, num_prompts: int = 1280, seed: int = 0, target: Target | None = None,
     step: int | None = None, contexts: Sequence[int] | None = None, exact: bool = False, slow_prompts: int = 128,
-    trials: int = 1000, level: float = 0.9, progress: Progress | None = None,
+    trials: int = 1000, level: float = 0.9, progress: Progress | bool | None = None,
 ) -> Matrix:  # fmt: skip
     """The errors of trained runs and in-context algorithms under shifts of the law of prompts, on the same prompts.
 
@@ -79,7 +80,8 @@ def evaluate(
         predictors: names with or without numbers, ``["ridge=0.5", "lad"]`` (None: all usual ones).
         models: name → other models.
         shifts: groups, names, amounts or `Shift`: see `shifts_named`.
-        task: whose law is shifted (None: that the first run was trained on).
+        task: whose law is shifted (None: that the first run was trained on). Of a task that is no class of functions,
+            such as one of your own, the query of every prompt is asked, without shifts.
         num_prompts: of every shift.
         seed: of the prompts and the resampling.
         target: errors are measured against labels as ``shown``, with noise, or ``clean`` (None: as the task says).
@@ -89,10 +91,11 @@ def evaluate(
         slow_prompts: prompts for those that take long; see `Effort`.
         trials: resamples of the bands.
         level: of the bands.
-        progress: called with (done, all) pairs of predictor and shift.
+        progress: True, or a function that is called with (done, all) pairs of predictor and shift. Default: a bar in a
+            notebook, else nothing.
 
     Returns:
-        The matrix.
+        The matrix. What its errors are divided by is in ``data["error"].attrs["normalizer"]``.
 
     >>> law = FunctionClass(dim=2, context_len=4)
     >>> found = evaluate((), ["averaging"], task=law, shifts=["scale_x=2"], num_prompts=64)
@@ -107,26 +110,34 @@ def evaluate(
     runs = [runs] if isinstance(runs, Trace) else list(runs)
     names = _names(runs)
     require(runs or task is not None, "an evaluation without a run needs a task: task=FunctionClass(…)")
-    law = EvaluationLaw(task) if task is not None else law_of(runs[0].recipe, names[0])
+    if task is None:
+        law = law_of_task(runs[0].recipe.task, runs[0].recipe.seed, f"run {names[0]}")
+    else:
+        check_type("the task", task, AbstractTask, "task=FunctionClass(…)")
+        law = EvaluationLaw(task) if isinstance(task, FunctionClass) else law_of_task(task, seed, "the task")
+    own = "" if law.own is None else law.own.kind
     if target is not None:
-        law = EvaluationLaw(law.task.replace(target=target), law.covariance)
-    asked = read_shifts([shifts] if isinstance(shifts, str | Shift) else shifts, law.task)
+        require(not own, f"the labels of {own} are measured against as they are shown: leave out target")
+        law = replace(law, task=law.task.replace(target=target))
+    asked = read_shifts([shifts] if isinstance(shifts, str | Shift) else shifts, law.task, own)
     points = law.task.context_len + 1
     last = points - 1
     if contexts is not None:
         bad = [i for i in contexts if not 0 <= i <= last]
         require(not bad, f"context lengths lie between 0 and {last}, unlike {bad}")
-    own = {name: _model_of(trace, name, law.task, step) for name, trace in zip(names, runs, strict=True)}
-    entries = _entries(law, own | dict(models or {}), predictors, contexts)
+    trained = {name: _model_of(trace, name, law.task, step) for name, trace in zip(names, runs, strict=True)}
+    entries = _entries(law, trained | dict(models or {}), predictors, contexts)
     dim = law.task.dim
-    effort = Effort(exact, slow_prompts, tuple(sorted({min(i, last) for i in (1, dim // 2, dim, 2 * dim, last)})))
+    few = {last} if own else {min(i, last) for i in (1, dim // 2, dim, 2 * dim, last)}
+    effort = Effort(exact, slow_prompts, tuple(sorted(few)))
     found = _Answers(law, asked, entries, effort, num_prompts, seed)
-    found.compute(progress)
+    found.compute(notebook.runs_bar(progress, "pairs of predictor and shift"))
     facts = {
-        "law": law.describe(), "task": law.task.to_dict(), "normalizer": law.normalizer, "target": law.task.target,
+        "law": law.describe(), "task": (law.own or law.task).to_dict(), "normalizer": law.normalizer,
         "covariance": None if law.covariance is None else law.covariance.tolist(), "seed": seed, "dim": dim,
-        "num_prompts": num_prompts, "exact": exact, "slow_prompts": slow_prompts, "level": level, "trials": trials,
-        "points": points, "metric": "misclassified" if law.task.functions.signs else "squared error",
+        "target": law.task.target, "num_prompts": num_prompts, "exact": exact, "slow_prompts": slow_prompts,
+        "level": level, "trials": trials, "points": points,
+        "metric": "misclassified" if law.task.functions.signs else "squared error",
         "runs": {name: _about(trace, step) for name, trace in zip(names, runs, strict=True)},
         "refused": found.refused, "left_out": asked.left_out, "few": list(effort.few), "step": step,
     }  # fmt: skip
@@ -174,7 +185,8 @@ def _entries(
         require(label not in BASELINES, f"{label} is the name of a predictor: give the model another one")
         check_reads(model, label, task.dim)
         found.append(Entry(label, "run", lambda shift, m=model: m, positions=None if model.one_pass else limited))
-    named = fitting([read_baseline(word) for word in predictors or ()], task) if predictors != () else []
+    own = "" if law.own is None else law.own.kind
+    named = fitting([read_baseline(word) for word in predictors or ()], task, own) if predictors != () else []
     plain = Named(BASELINES[PLAIN], None)
     found.append(_entry(plain, task, "reference"))
     if law.bayes() is not None:
@@ -252,6 +264,7 @@ class _Answers:
         length, usual = points.x.shape[1], self.law.task.context_len + 1
         count, where = self.effort.asked(entry.cost, self.prompts, length, usual)
         where = entry.positions if where is None else where
+        where = where if self.law.own is None else (length - 1,)  # shorter prefixes are no prompts of the task
         longest = max(other.x.shape[1] for other in self.points.values())
         room = longest if length > usual and entry.kind != "run" else length  # runs say themselves what they can read
         try:
@@ -263,7 +276,7 @@ class _Answers:
         """Errors, differences and distances as a labeled dataset."""
         import xarray as xr
 
-        from .cell_tables import empty_tables, fill_tables
+        from .cell_tables import empty_tables, fill_tables, label_tables
 
         shifts = list(self.asked.shifts)
         most = max(points.x.shape[1] for points in self.points.values())
@@ -296,7 +309,9 @@ class _Answers:
             "kind": ("predictor", words([entry.kind for entry in self.entries])),
             "references_differ": ("shift", [references_differ(self.law.task, s) for s in values]),
         }  # fmt: skip
-        return xr.Dataset(tables, coords)
+        data = xr.Dataset(tables, coords)
+        label_tables(data, None if self.law.task.functions.signs else self.law.normalizer, resampler.level)
+        return data
 
 
 def _turn_by_turn(entries: Sequence[Entry]) -> list[Entry]:

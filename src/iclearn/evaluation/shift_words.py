@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from ..core.checks import require
 from ..core.errors import IclearnError
 from ..tasks.function_class import FunctionClass
 from ..tasks.prompt_shifts import SWEEPS, Name, Shift, akyurek_shifts, campbell_shifts, garg_shifts, sweep_shifts
@@ -73,12 +74,13 @@ def shifts_named(word: str, dim: int) -> tuple[Shift, ...]:
     return (Shift(found, number),)
 
 
-def read_shifts(words: Sequence[str | Shift], task: FunctionClass) -> AskedShifts:
+def read_shifts(words: Sequence[str | Shift], task: FunctionClass, own: str = "") -> AskedShifts:
     """The law itself and the shifts that words mean, each once, as far as a class of functions can take them.
 
     Args:
         words: as for `shifts_named`, or shifts.
         task: the class; a shift that is named alone and cannot be taken is refused, one of a group is left out.
+        own: the kind of a task that is evaluated in place of the class, and takes no shift.
 
     Returns:
         The shifts.
@@ -89,6 +91,12 @@ def read_shifts(words: Sequence[str | Shift], task: FunctionClass) -> AskedShift
         if word == STANDARD:
             continue
         several = (word,) if isinstance(word, Shift) else shifts_named(word, task.dim)
+        if own:
+            why = f"shifts are those of classes of functions, and {own} is evaluated without any"
+            named = isinstance(word, Shift) or word not in GROUPS
+            require(not named, f"{why}: leave out shifts, or give task=FunctionClass(…)")
+            left_out[str(word)] = why
+            continue
         for shift in several:
             try:
                 task.replace(shift=shift)

@@ -41,7 +41,8 @@ class Matrix:
     ==================================  =========================================  =================================
 
     Args:
-        data: the dataset; its attribute ``facts`` is the set-up as JSON.
+        data: the dataset; its attribute ``facts`` is the set-up as JSON. The attributes of each table say what it is,
+            its units, and the ``normalizer`` that squared labels were divided by.
     """
 
     data: xr.Dataset
@@ -74,6 +75,8 @@ class Matrix:
     def told_positions(self) -> tuple[int, ...]:
         """The positions of tables: half as many pairs as dimensions, as many, twice as many (or the last)."""
         dim, last = self.facts["dim"], self.facts["points"] - 1
+        if self.facts["few"] == [last]:
+            return (last,)
         return tuple(sorted({min(i, last) for i in (dim // 2, dim, 2 * dim)}))
 
     def follows(self, name: str, shift: str, position: int) -> str:

@@ -6,7 +6,7 @@ second moments of the features, which is what makes training exact and cheap.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from ..core.checks import check_literals
 from ..core.errors import MissingClosedForm
+from ..core.fields import CheckedFields
 from ..core.forms import AbstractForm, average
 from ..core.prompt import Prompt
 from ..core.task import AbstractTask
@@ -42,7 +43,7 @@ def attention_scale(normalize: Normalize, num_context: Float[Array, ""] | float)
 
 
 @dataclass(frozen=True)
-class AbstractFeatureMap(ABC):
+class AbstractFeatureMap(metaclass=CheckedFields):
     """A hashable description of the features of one prompt.
 
     Args:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.checks import check_int, check_type
+from ..core.checks import check_int, check_type, require
 from ..papers.base import Paper, Verdict
 from ..papers.collect import FigureResult, collect, default_seeds, load_paper, paper_options
 from .paper import Drawing, report_html, stale_sentence, summary_line, write_report
@@ -67,7 +68,7 @@ class Report:
 def reproduce(
     paper: str | Paper, figures: Sequence[str] = (), *, seeds: int | None = None, out: str | Path | None = None,
     draw_only: bool = False, workers: int | None = None, refresh: bool = False,
-    progress: Callable[[str, str], None] | None = None, device: str = "auto", **options: Any,
+    progress: Callable[[str, str], None] | bool | None = None, device: str = "auto", **options: Any,
 ) -> Report:  # fmt: skip
     """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
 
@@ -79,7 +80,7 @@ def reproduce(
         draw_only: draw and judge what is stored, never simulate.
         workers: runs side by side (None: one a core).
         refresh: compute again what is stored but was made by other code than today's.
-        progress: called with (figure, what is being done).
+        progress: True, or a function that is called with (figure, what is being done). Default: nothing.
         device: ``auto``, ``cpu`` or ``gpu``, for papers that take it as an option.
         options: what this paper alone takes, such as ``stsb=`` of xie2025-llm.
 
@@ -107,11 +108,15 @@ def reproduce(
     if workers is not None:
         check_int("the number of workers", workers, 1)
     folder = Path(out) if out is not None else Path("reproduced") / paper.id
+    if progress is True:
+        progress = lambda figure, text: print(f"{figure}: {text}", file=sys.stderr, flush=True)  # noqa: E731
+    told = progress or None
+    require(told is None or callable(told), f"progress is True or a function, not {progress!r}")
     own = paper_options(paper, options, folder, draw_only=draw_only, device=device)
     count = default_seeds(paper, folder if draw_only else None, own) if seeds is None else seeds
     with Drawing(folder) as draw:
         results = collect(
-            paper, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=progress, each=draw,
+            paper, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=told, each=draw,
             options=own, refresh=refresh,
         )  # fmt: skip
     return Report(paper, folder, tuple(results), write_report(paper, folder))

@@ -168,7 +168,7 @@ class Store:
 
     def run(
         self, recipe: Recipe, *, dataset: Dataset | None = None, weights: Mapping[str, np.ndarray] | None = None,
-        progress: Progress | None = None, checkpoint_seconds: float = 30.0, again: bool = False,
+        progress: Progress | bool | None = None, checkpoint_seconds: float = 30.0, again: bool = False,
     ) -> Trace:  # fmt: skip
         """The stored run, or a new one. A run that diverges is returned and not stored.
 
@@ -176,7 +176,7 @@ class Store:
             recipe: what to train.
             dataset: the arrays a `GivenData` task describes.
             weights: the arrays an ``init`` of scheme ``given`` describes.
-            progress: called between chunks with (step, steps, loss).
+            progress: as for `simulate`.
             checkpoint_seconds: how often the state of a run in progress is kept.
             again: train even if the run is stored. A stored run that other code made says so in
                 `Trace.up_to_date`; this is how to make it anew.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ def allocate(path: Path, plan: Plan) -> None:
 def restore(path: Path, plan: Plan) -> None:
     """Write again what is damaged or missing of the coordinates and of the descriptions of variables.
 
-    Numbers of runs are not touched; those of a variable whose description was lost no longer have the digests of the
-    ledger, and are computed again.
+    The dataset of a sweep that was extended is lengthened. Numbers of runs are not touched; those of a variable whose
+    description was lost no longer have the digests of the ledger, and are computed again.
 
     Args:
         path: of the Zarr folder.
@@ -47,16 +48,23 @@ def restore(path: Path, plan: Plan) -> None:
     except Exception:  # whatever is wrong, it is written again
         sound = False
     if not sound:
+        for name, variable in expected.variables.items():
+            with contextlib.suppress(Exception):
+                group[str(name)].resize(variable.shape)
         _write_coordinates(path, plan, "a")
     group = zarr.open_group(path, mode="r+")
     for name, variable in schema(plan).items():
+        shape = (*plan.shape, *variable.sizes)
+        stored: Any = None
         try:
-            shape, dtype = group[name].shape, group[name].dtype  # type: ignore[union-attr]
-            kept = shape == (*plan.shape, *variable.sizes) and dtype == np.dtype(variable.dtype)
+            stored = group[name]
+            kept = stored.ndim == len(shape) and stored.dtype == np.dtype(variable.dtype)
         except Exception:
             kept = False
         if not kept:
             _create(group, plan, name, variable)
+        elif stored.shape != shape:
+            stored.resize(shape)
 
 
 def _write_coordinates(path: Path, plan: Plan, mode: Any) -> None:

@@ -67,7 +67,7 @@ def make_plan(
 
 def carry_out(
     plan: Plan, out: str | Path | None = None, *, workers: int = 0, cluster: str | None = None, retries: int = RETRIES,
-    progress: Callable[[int, int], None] | None = None, say: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None, say: Callable[[str], None] | None = None,
 ) -> SweepFolder:  # fmt: skip
     """Run what is left of a plan in its folder.
 
@@ -77,7 +77,8 @@ def carry_out(
         workers: worker processes on this machine (0: this one).
         cluster: Dask: ``local``, a scheduler's address, ``slurm`` or ``pbs``.
         retries: further attempts on a chunk that failed.
-        progress: called with (runs finished, runs in all). Default: a bar in a notebook, else nothing.
+        progress: True, or a function that is called with (runs finished, runs in all). Default: a bar in a notebook,
+            else nothing.
         say: called with the address of Dask's dashboard, in words.
 
     Returns:
@@ -107,7 +108,7 @@ def carry_out(
         runner: Runner = processes(workers) if workers > 0 else here
         if cluster is not None:
             runner = stack.enter_context(dask_runner(cluster, workers, say))
-        execute(folder, runner, retries=retries, progress=progress or notebook.runs_bar())
+        execute(folder, runner, retries=retries, progress=notebook.runs_bar(progress))
     return folder
 
 
@@ -116,7 +117,7 @@ def sweep(
     base: Recipe | Mapping[str, Any], axes: Mapping[str, Any] | None = None, seeds: Any = None,
     out: str | Path | None = None, *, reduce: Reduce | Mapping[str, Any] | None = None, name: str = "sweep",
     chunk: int | None = None, path: ComputePath = "auto", workers: int = 0, cluster: str | None = None,
-    retries: int = RETRIES, progress: Callable[[int, int], None] | None = None,
+    retries: int = RETRIES, progress: Callable[[int, int], None] | bool | None = None,
 ) -> xr.Dataset:  # fmt: skip
     """Train every point of a grid and return what became of each, with the axes as dimensions.
 
@@ -137,7 +138,8 @@ def sweep(
         workers: worker processes on this machine (0: this one).
         cluster: Dask: ``local``, a scheduler's address, ``slurm`` or ``pbs``.
         retries: further attempts on a chunk that failed.
-        progress: called with (runs finished, runs in all). Default: a bar in a notebook, else nothing.
+        progress: True, or a function that is called with (runs finished, runs in all). Default: a bar in a notebook,
+            else nothing.
 
     Returns:
         A Dataset with the dimensions of the axes, the seeds last. Of every run: ``first_loss``, ``final_loss``,

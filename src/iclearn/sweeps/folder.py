@@ -80,13 +80,14 @@ class SweepFolder:
 
     @staticmethod
     def create(root: str | Path, plan: Plan) -> SweepFolder:
-        """The folder for this plan: a new one, or the one where the same sweep was begun (its chunking stays)."""
+        """The folder for this plan: a new one, or the one where the same sweep was begun (its chunking stays).
+
+        A folder whose plan has fewer values along some axes is extended: finished chunks stay.
+        """
         root = Path(root)
         if (root / "plan.json").exists():
             folder = SweepFolder.open(root)
-            if folder.plan.hash != plan.hash:
-                raise IclearnError(f"{root} holds another sweep ({folder.plan.name}): choose another folder with --out")
-            return folder
+            return folder if folder.plan.hash == plan.hash else folder._extended(plan)
         if root.exists() and any(root.iterdir()):
             raise IclearnError(f"{root} is not empty and holds no sweep: choose another folder with --out")
         try:
@@ -94,8 +95,7 @@ class SweepFolder:
                 allocate(temporary / "data.zarr", plan)
                 for name in ("ledger", "claims", "failures"):
                     (temporary / name).mkdir()
-                made = {**versions("jax", "numpy"), "created": now()}
-                (temporary / "plan.json").write_text(json.dumps({**plan.to_dict(), "made": made}, indent=1) + "\n")
+                (temporary / "plan.json").write_text(_plan_text(plan))
         except FileExistsError:  # several processes began the same sweep: the first one's folder is everybody's
             return SweepFolder.create(root, plan)
         return SweepFolder(root, plan)
@@ -114,6 +114,22 @@ class SweepFolder:
             raise
         except Exception:  # no JSON, or JSON of another shape
             raise DamagedError(f"{path} is damaged: start the sweep in another folder") from None
+
+    def _extended(self, plan: Plan) -> SweepFolder:
+        """This folder with a plan that adds values at the end of axes; `begin_session` lengthens the dataset."""
+        longer = self.plan.extended_to(plan)
+        if longer is None or schema(longer) != schema(self.plan):
+            appended = "a sweep is extended by appending values to its axes and changing nothing else"
+            raise IclearnError(
+                f"{self.root} holds another sweep ({self.plan.name}): choose another folder with --out; {appended}"
+            )
+        if self.claims.active():
+            there = SweepFolder.open(self.root)
+            if there.plan.hash == plan.hash:  # another process has extended it meanwhile
+                return there
+            raise IclearnError(f"{self.root} is being computed: extend the sweep when that has ended")
+        write_text(self.root / "plan.json", _plan_text(longer))
+        return SweepFolder(self.root, longer)
 
     def dataset(self) -> xr.Dataset:
         """The result so far, read when it is used; what is missing is NaN, its status -1."""
@@ -215,6 +231,11 @@ class SweepFolder:
     def reason(self, chunk: str) -> str:
         """Why the last attempt on a chunk failed, in one line."""
         return self.failures(chunk).get(chunk, ["no reason was noted"])[-1].strip().splitlines()[-1]
+
+
+def _plan_text(plan: Plan) -> str:
+    made = {**versions("jax", "numpy"), "created": now()}
+    return json.dumps({**plan.to_dict(), "made": made}, indent=1) + "\n"
 
 
 def _region(chunk: Chunk) -> tuple[slice, ...]:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ class Plan:
         limit: runs of a chunk at most.
         name: of the sweep.
         path: how a chunk is trained.
+        box: points of a chunk along each axis, of a sweep that was extended (empty: what `limit` gives).
 
     >>> import iclearn as icl
     >>> from iclearn.sweeps import read_axes
@@ -98,6 +99,7 @@ class Plan:
     limit: int
     name: str = "sweep"
     path: ComputePath = "auto"
+    box: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_literals(Plan, vars(self))
@@ -138,6 +140,8 @@ class Plan:
     @cached_property
     def box_shape(self) -> tuple[int, ...]:
         """Points of a chunk along each axis: one on static axes, and as many of the last numeric ones as fit."""
+        if self.box:
+            return self.box
         room, sizes = self.limit, []
         for count, number in zip(reversed(self.shape), reversed(self.numeric), strict=True):
             take = min(count, room) if number else 1
@@ -198,6 +202,24 @@ class Plan:
         content = {"group": self.group(box).to_dict(), "moving": moving, "reduce": self.reduce.to_dict()}
         return Chunk(digest(content)[:20], box, math.prod(end - first for first, end in box))
 
+    def extended_to(self, plan: Plan) -> Plan | None:
+        """A plan that differs from this one by values appended to axes, cut into the boxes of this one.
+
+        Args:
+            plan: the longer plan.
+
+        Returns:
+            The plan, whose chunks are those of this one and new ones; only incomplete boxes at the end of a lengthened
+            axis become other chunks. None if `plan` differs in anything else.
+        """
+        if len(plan.axes) != len(self.axes) or any(
+            (new.name, new.fields, new.values[: len(old)]) != (old.name, old.fields, old.values)
+            for old, new in zip(self.axes, plan.axes, strict=True)
+        ):
+            return None
+        longer = replace(plan, limit=self.limit, name=self.name, path=self.path, box=self.box_shape)
+        return longer if self.chunks[0].id in longer.chunk_by_id else None  # the same base, reductions and programs
+
     @cached_property
     def chunk_by_id(self) -> dict[str, Chunk]:
         """The chunks by their identity."""
@@ -216,6 +238,7 @@ class Plan:
             "format": FORMAT, "name": self.name, "hash": self.hash, "base": self.base.to_dict(),
             "axes": [axis.to_dict() for axis in self.axes], "reduce": self.reduce.to_dict(), "limit": self.limit,
             "path": self.path, "runs": self.num_runs, "groups": self.num_groups, "chunks": chunks,
+            **({"box": list(self.box)} if self.box else {}),
         }  # fmt: skip
 
     @staticmethod
@@ -230,7 +253,8 @@ class Plan:
             columns = dict(zip(names, zip(*axis["values"], strict=True), strict=True))
             axes[axis["name"]] = {"fields": columns, "coords": axis["coords"]}
         path: Any = _FORMER_PATHS.get(data["path"], data["path"])
-        plan = Plan(base, read_axes(base, axes), Reduce.from_dict(data["reduce"]), data["limit"], data["name"], path)
+        reduce, box = Reduce.from_dict(data["reduce"]), tuple(data.get("box", ()))
+        plan = Plan(base, read_axes(base, axes), reduce, data["limit"], data["name"], path, box)
         if data["format"] == 1:  # names of chunks are hashes of recipes as they were spelled
             boxes = [(c["id"], tuple(tuple(ends) for ends in c["box"]), c["runs"]) for c in data["chunks"]]
             vars(plan).update(hash=data["hash"], chunks=tuple(Chunk(*chunk) for chunk in boxes))
