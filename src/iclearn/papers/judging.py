@@ -64,16 +64,20 @@ def least_for_share(share: float = 0.5) -> int:
     return next(n for n in counts if binomial_bounds(n, n)[0] > share > binomial_bounds(0, n)[1])
 
 
-def least_for_mean(errors: float = 4.0) -> int:
+def least_for_mean(means: int = 1, errors: float = 4.0) -> int:
     """The least number of values at which `judge_mean` contradicts a true statement in at most 5 % of cases.
 
     The standard error of few values is itself uncertain: of two normal values the mean is more than eight standard
     errors away from the truth in 8 % of cases, of three in 1.5 %.
 
-    >>> least_for_mean()
-    3
+    Args:
+        means: of so many judgments, each of which can contradict.
+        errors: as `judge_mean` has it.
+
+    >>> least_for_mean(), least_for_mean(12)
+    (3, 4)
     """
-    return next(n for n in itertools.count(2) if 2 * student.sf(2 * errors, n - 1) <= 1 - LEVEL)
+    return next(n for n in itertools.count(2) if means * 2 * student.sf(2 * errors, n - 1) <= 1 - LEVEL)
 
 
 SHARE_SEEDS = least_for_share()  # what a claim on more than half of the seeds needs

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...core.recipe import Recipe
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_mean, judge_seeds, worst
+from ..judging import SHARE_SEEDS, Outcome, judge_mean, judge_seeds, least_for_mean, worst
 from ..lab import Lab
 from .context_lengths import (
     LENGTHS,
@@ -234,7 +234,7 @@ FIGURE = Figure(
                 Counterexample("noise of 20 %", lambda data: {**data, "runs": {**data["runs"], MANY: [scaled_loss(1 + 0.2 * (-1) ** i)(t) for i, t in enumerate(data["runs"][MANY])]}}),
                 NAN_LOSS,
             ),
-            min_seeds=MEAN_SEEDS,
+            min_seeds=least_for_mean(4),
         ),
         Claim(
             "shorter_contexts", "On contexts of up to half the length, training on all prefixes is closer to the optimum (11) of the test length than training on whole prompts.",
@@ -283,7 +283,7 @@ FIGURE = Figure(
                 spoiled_tests("one length off by a third", lambda tests: tests.assign(drawn=tests["drawn"].where(tests["drawn_length"] != 64, 1.33 * tests["drawn"]))),
                 NAN_TESTS,
             ),
-            min_seeds=MEAN_SEEDS,
+            min_seeds=least_for_mean(12),
         ),
     ),
     choices=(

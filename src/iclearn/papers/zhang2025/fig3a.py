@@ -10,7 +10,7 @@ from ...core.trace import Trace
 from ...probes.saddle_stays import match_plateaus
 from ...theory.zhang2025 import predict
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_seeds, least_for_mean
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, cut, scaled_loss, separate_run, spoiled, stairs
 from .judges import drops_of, heights_by_level, judge_heights
@@ -149,7 +149,7 @@ FIGURE = Figure(
                 Counterexample("noise of 20 %", lambda data: {**data, "entries": [scaled_loss(1 + 0.2 * (-1) ** i)(t) for i, t in enumerate(data["entries"])]}),
                 NAN_LOSS,
             ),
-            min_seeds=MEAN_SEEDS,
+            min_seeds=least_for_mean(4),
         ),
         Claim(
             "order", "Eigenvectors are learned in the order of their eigenvalues.",
