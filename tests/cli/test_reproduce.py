@@ -69,18 +69,8 @@ def test_help_names_every_paper():
 
 def test_one_line_says_what_it_takes_and_verdicts_come_by_figure(tmp_path, capfd):
     """Into a file as well: figures, runs, time and folder first, then what cannot be judged, then figure by figure."""
-    words = [
-        "reproduce",
-        "zhang2025",
-        "landscape",
-        "fig2",
-        "--seeds",
-        "1",
-        "--workers",
-        "1",
-        "--out",
-        str(tmp_path / "r"),
-    ]
+    folder = tmp_path / "r"
+    words = ["reproduce", "zhang2025", "landscape", "fig2", "--seeds", "1", "--workers", "1", "--out", str(folder)]
     assert main(words) == 0
     told = capfd.readouterr().out
     first, few, which, *tables = told.splitlines()
