@@ -5,7 +5,7 @@ import numpy as np
 
 import iclearn as icl
 from iclearn.papers.base import Claim, Figure, Paper
-from iclearn.papers.judging import judge_close, judge_seeds
+from iclearn.papers.judging import SHARE_SEEDS, judge_close, judge_seeds
 
 
 def collect(lab):
@@ -29,7 +29,7 @@ def starts_at_one(data):
 
 
 CLAIMS = (
-    Claim("falls", "The loss falls.", "every seed", "more than half of the seeds", falls),
+    Claim("falls", "The loss falls.", "every seed", "more than half of the seeds", falls, min_seeds=SHARE_SEEDS),
     Claim(
         "starts", "The loss starts at E y².", "1", "1 %: the initial weights are small", starts_at_one, source="theory"
     ),

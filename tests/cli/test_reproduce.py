@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from matplotlib.figure import Figure as MplFigure
 
 from iclearn.cli import main
 from iclearn.cli.reproduce import ReproduceArgs
 from iclearn.core.registry import PAPERS
+from iclearn.papers.base import Claim, Figure, Paper, judge_true
 
 
 def test_reproduce_one_figure_then_draw_only(tmp_path, capsys):
@@ -63,3 +65,59 @@ def test_help_of_one_paper_has_its_own_options(capsys):
 def test_help_names_every_paper():
     for name in PAPERS.names():
         assert name in " ".join((ReproduceArgs.__doc__ or "").split()), name
+
+
+def test_one_line_says_what_it_takes_and_verdicts_come_by_figure(tmp_path, capfd):
+    """Into a file as well: figures, runs, time and folder first, then what cannot be judged, then figure by figure."""
+    folder = tmp_path / "r"
+    words = ["reproduce", "zhang2025", "landscape", "fig2", "--seeds", "1", "--workers", "1", "--out", str(folder)]
+    assert main(words) == 0
+    told = capfd.readouterr().out
+    first, few, which, *tables = told.splitlines()
+    assert first.startswith("zhang2025: 2 figures")
+    assert f"into {folder}, " in first
+    assert few == "too few seeds to judge 1 of 5 claims; --seeds 5 judges all:"
+    assert which == "  5 needed: landscape: path"
+    assert sum("verdict" in line for line in tables) == 2, "a table for every figure"
+    assert "too few seeds: needs 5" in " ".join(told.split())
+    assert tables[-1] == f"open it: {folder / 'index.html'}"
+    assert main([*words, "--quiet"]) == 0
+    assert not capfd.readouterr().out
+    assert main([*words, "--json"]) == 0
+    verdicts = json.loads(capfd.readouterr().out)["verdicts"]
+    assert {v["claim"]: v["min_seeds"] for v in verdicts if v["verdict"] == "too few seeds"} == {"path": 5}
+
+
+def test_the_list_has_seeds_costs_and_a_total(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "zhang2025", "fig3a", "fig4", "--list"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].endswith("(24 seeds; 10 s on 2 cores)")
+    assert told[1].startswith("    drops: ")
+    assert told[1].endswith("[at least 5]")
+    assert told[-1].startswith("zhang2025: 2 figures, at least 96 runs (0 stored")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_exit_status_says_whether_all_is_as_expected(tmp_path, monkeypatch, capsys):
+    """0: as expected, also where a claim that need not hold does not; 1: contradicted, or not the stored verdict."""
+    holds = {"value": True}
+    claims = (
+        Claim("yes", "It holds.", "-", "-", lambda data: judge_true(data["value"], 0)),
+        Claim("no", "It is known not to hold.", "-", "-", lambda data: judge_true(False, 0), holds=False),
+    )
+    figure = Figure("one", "one", lambda lab: dict(holds), lambda data: MplFigure(), claims, "")
+    paper = Paper("status2025", "Status", "Nobody, 2025", (figure,))
+    monkeypatch.setitem(PAPERS._registered, paper.id, paper)
+    words = ["reproduce", paper.id, "--out", str(tmp_path)]
+    assert [main(words), main(words)] == [0, 0]
+    capsys.readouterr()
+    holds["value"] = False
+    assert main(words) == 1
+    told = capsys.readouterr().err
+    assert "one/yes should hold and is contradicted" in told
+    assert "one/yes was reproduced here and is contradicted" in told
+    holds["value"] = True
+    assert main(words) == 1, "the stored verdict was another one"
+    assert main(words) == 0
+    assert main([*words, "--seeds", "0"]) == 2

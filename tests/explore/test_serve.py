@@ -430,8 +430,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=600)
     assert running.returncode == 130
-    assert "Traceback" not in said
-    assert "token" not in said
+    assert said == "iclearn explore: interrupted\n", "it stores nothing from which it could go on"
 
 
 def test_the_command_writes_the_page_alone(tmp_path, capsys):

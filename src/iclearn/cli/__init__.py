@@ -27,6 +27,7 @@ COMMANDS = {
     "cite": "how to cite iclearn and the papers it implements",
     "completion": "print a script that completes commands and flags in bash, zsh or fish",
 }
+RESUMING = ("train", "reproduce", "sweep")  # go on from what they have stored
 MODULES = {"list": "list_runs"}
 _USAGE = """usage: iclearn COMMAND [options]
 
@@ -54,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after ``iclearn`` (None: those of this process).
 
     Returns:
-        The exit code: 0, 1 where a claim that should hold does not, 2 for bad input, 130 after an interrupt.
+        The exit code: 0, 1 where a result is not the one expected (a claim that should hold does not, a stored verdict
+        or golden file differs), 2 where the command is wrong, 130 after an interrupt.
 
     >>> main(["nonsense"])
     2
@@ -98,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = "please report it with the command; ICLEARN_TRACEBACK=1 shows where it is"
         return complain(f"iclearn {name}", f"this is a bug in iclearn ({kind}: {str(error)[:200]}): {report}")
     except KeyboardInterrupt as stop:
-        print(f"iclearn {name}: {stop or 'interrupted'}; the same command goes on from here", file=sys.stderr)
+        onward = "; the same command goes on from here" if name in RESUMING else ""
+        print(f"iclearn {name}: {stop or 'interrupted'}{onward}", file=sys.stderr)
         return 130
 
 
@@ -125,7 +128,7 @@ def console() -> int:
     gc.set_threshold(100_000, 50, 100)  # importing makes a million objects that stay: looking for garbage took a fifth
     os.environ.setdefault("ICLEARN_KEEP_PROGRAMS", "on")  # `core.kept_programs`
     command = sys.argv[1] if sys.argv[1:] and sys.argv[1] in COMMANDS else ""
-    interrupts.install(f"iclearn {command}".strip())
+    interrupts.install(f"iclearn {command}".strip(), resumes=command in RESUMING)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a λ on a terminal that has none

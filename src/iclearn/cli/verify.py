@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class VerifyArgs:
     """Compute every quantity of golden files again and print the largest difference of each beside its tolerance.
 
-    The beginning of a file's name, up to an underscore or a digit, tells its layout. The exit code is 1 where a
-    difference is beyond its tolerance, and 2 where a file cannot be read.
+    The beginning of a file's name, up to an underscore or a digit, tells its layout. The exit status is 0
+    where every file is verified, 1 where a difference is beyond its tolerance, and 2 where a file cannot be read.
     """
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional]

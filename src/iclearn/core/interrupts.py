@@ -32,25 +32,27 @@ class _State:
     """What the process knows about interrupts."""
 
     requested = False
+    resumes = False
     busy = 0
     name = ""
     lock = threading.Lock()
 
 
-def install(name: str) -> None:
+def install(name: str, *, resumes: bool = False) -> None:
     """Take Ctrl-C in this process from now on; to be called once, in its main thread.
 
     Args:
         name: of the command, for what is said ("": nothing is said, as in a worker process).
+        resumes: whether the command stores what it computes and goes on from there.
     """
-    _State.name = name
+    _State.name, _State.resumes = name, resumes
     signal.signal(signal.SIGINT, _interrupted)
     signal.signal(signal.SIGTERM, _asked_to_end)
 
 
 def _interrupted(*_: Any) -> None:
     if _State.requested or not _State.busy:
-        leave("interrupted; the same command goes on from what is stored")
+        leave(f"interrupted{'; the same command goes on from what is stored' if _State.resumes else ''}")
     _State.requested = True
     _say("stopping after the work at hand, which is saved; a second Ctrl-C stops at once")
 

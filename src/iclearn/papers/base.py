@@ -81,6 +81,8 @@ class Claim:
             choices says what was changed and what came out before.
         counterexamples: perturbed data under which the verdict is not ``reproduced``; at least one.
         holds: whether the claim should hold; a contradicted claim that should hold makes `reproduce` exit with 1.
+        min_seeds: the least number of seeds at which it can be reproduced and can be contradicted; with fewer the
+            verdict is ``too few seeds`` (0: a statement that does not depend on a number of seeds).
     """
 
     id: str
@@ -93,6 +95,7 @@ class Claim:
     before: bool = True
     counterexamples: tuple[Counterexample, ...] = ()
     holds: bool = True
+    min_seeds: int = 0
 
     def __post_init__(self) -> None:
         check_literals(Claim, vars(self))
@@ -151,6 +154,7 @@ class Verdict:
     definition: str
     counterexamples: dict[str, Word]
     should_hold: bool
+    min_seeds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `verdicts.json` holds them."""
@@ -174,6 +178,7 @@ class Figure:
         example: small data made in seconds, on which every claim that should hold is reproduced: the counter-example
             test perturbs it.
         choices: the register of choices.
+        seeds: how many it has when no number is asked for (None: as many as the paper).
     """
 
     id: str
@@ -185,11 +190,17 @@ class Figure:
     cost: str = ""
     example: Callable[[], Data] | None = None
     choices: tuple[Choice, ...] = ()
+    seeds: int | None = None
 
-    def judge(self, paper: str, data: Data) -> list[Verdict]:
+    def judge(self, paper: str, data: Data, seeds: int | None = None) -> list[Verdict]:
         """Every claim judged, and every counter-example of it made from the same data.
 
         What a counter-example of several claims has perturbed is kept from the first of them to the last.
+
+        Args:
+            paper: its name.
+            data: the figure's.
+            seeds: of the data; a claim that needs more is not judged (None: enough for every claim).
         """
         verdicts, left = [], Counter(id(example) for claim in self.claims for example in claim.counterexamples)
         kept: dict[int, Data] = {}
@@ -203,11 +214,13 @@ class Figure:
 
         for claim in self.claims:
             outcome = claim.judged(data)
+            few = seeds is not None and seeds < claim.min_seeds
             verdicts.append(
                 Verdict(
                     paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
-                    claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
-                    claim.refusals(data, strict=False, perturbed=perturbed), claim.holds,
+                    claim.reason, outcome.seeds, "too few seeds" if few else outcome.verdict, claim.source, claim.before, claim.definition,
+                    {} if few else claim.refusals(data, strict=False, perturbed=perturbed), claim.holds,
+                    claim.min_seeds,
                 )
             )  # fmt: skip
         return verdicts
@@ -239,6 +252,7 @@ class Paper:
     Args:
         notes: what this project found that the paper does not say.
         seeds: of a figure with random starts, when none are asked for.
+        unit: what is counted as a seed.
         options: a dataclass of what this paper alone is given (`PaperOptions`): its fields are flags of ``iclearn
             reproduce``, and ``of(given)`` makes one from those that were given. None for a paper that takes no options.
     """
@@ -249,6 +263,7 @@ class Paper:
     figures: tuple[Figure, ...]
     notes: str = ""
     seeds: int = 6
+    unit: str = "seeds"
     options: type | None = None
 
     def figure(self, name: str) -> Figure:

@@ -24,7 +24,7 @@ from ..core.errors import DamagedError, IclearnError, IclearnWarning
 from ..core.registry import PAPERS as PAPERS
 from ..core.threads import one_core_each
 from ..store.locks import held
-from .base import Figure, Paper, PaperOptions, Verdict
+from .base import Figure, Paper, PaperOptions, Verdict, Word
 from .lab import Lab
 
 Progress = Callable[[str, str], None]
@@ -39,12 +39,14 @@ class FigureResult:
         verdicts: of its claims.
         facts: what its data cost and consist of.
         gather: reads its data, which may have been collected by another process.
+        differing: verdicts that are not the stored ones, as `Report.differing`.
     """
 
     figure: Figure
     verdicts: list[Verdict]
     facts: dict[str, Any]
     gather: Callable[[], Any]
+    differing: tuple[tuple[Verdict, Word], ...] = ()
 
     @functools.cached_property
     def data(self) -> Any:
@@ -60,14 +62,15 @@ def load_paper(name: str) -> Paper:
     return PAPERS.get(name)
 
 
-def default_seeds(paper: Paper, out: Path | None = None, options: Any = None) -> int:
-    """The seeds of a paper, or of its options, when none are asked for.
-
-    Given a folder, those its stored options were run with.
-    """
-    kept = read_json(out / "options.json", {}) if out is not None else {}
+def planned_seeds(paper: Paper, figure: Figure, options: Any = None) -> int:
+    """The seeds of a figure when none are asked for: its own, those of the options, or those of the paper."""
     own = options.usual_seeds if isinstance(options, PaperOptions) else None
-    return kept.get("seeds", own or paper.seeds)
+    return figure.seeds or own or paper.seeds
+
+
+def stored_seeds(out: Path) -> int | None:
+    """The seeds that were asked for when the options in a folder were stored; None for those planned."""
+    return read_json(out / "options.json", {}).get("seeds")
 
 
 def paper_options(
@@ -99,13 +102,14 @@ def collect(
     figures: Sequence[str],
     out: Path,
     *,
-    seeds: int = 6,
+    seeds: int | None = None,
     draw_only: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
     each: Each | None = None,
     options: Any = None,
     refresh: bool = False,
+    finished: Each | None = None,
 ) -> list[FigureResult]:
     """Collect and judge figures (all of them when none is named), writing verdicts.json and facts.json in `out`.
 
@@ -116,7 +120,7 @@ def collect(
         paper: the paper.
         figures: names of its figures.
         out: folder of runs, datasets and verdicts.
-        seeds: of a figure with random starts.
+        seeds: of every figure with random starts (None: as many as each has planned).
         draw_only: never simulate.
         workers: runs side by side (None: one a core).
         progress: called with (figure, what is being done).
@@ -124,6 +128,7 @@ def collect(
             one that can be pickled.
         options: what this paper alone takes.
         refresh: compute again what is stored but was made by other code than today's.
+        finished: called with every figure as soon as it is judged and its verdicts are stored, in this process.
 
     Returns:
         The figures in the order asked for. Verdicts of others are kept from earlier runs.
@@ -132,13 +137,14 @@ def collect(
     _check_owner(paper, out)
     lab = Lab(out, seeds=seeds, offline=draw_only, workers=workers, options=options, refresh=refresh)
     if options is not None:
-        write_json(out / "options.json", asdict(options) | {"seeds": seeds})
+        write_json(out / "options.json", asdict(options) | ({} if seeds is None else {"seeds": seeds}))
     apart = options is None and PAPERS.found_elsewhere(paper.id) is paper
     processes = min(side_by_side(lab.workers), len(chosen)) if apart else 1
     results = {}
     for result in (_one_by_one if processes == 1 else _side_by_side)(paper, chosen, lab, progress, each, processes):
-        results[result.figure.id] = result
-        _remember(paper, result, out)
+        result = results[result.figure.id] = replace(result, differing=_remember(paper, result, out))
+        if finished is not None:
+            finished(result)
     return [results[figure.id] for figure in chosen]
 
 
@@ -168,7 +174,7 @@ def _judged(paper: Paper, figure: Figure, lab: Lab) -> FigureResult:
     """One figure, collected and judged here."""
     begin = time.perf_counter()
     data = figure.collect(lab)
-    verdicts = figure.judge(paper.id, data)
+    verdicts = figure.judge(paper.id, data, lab.num_seeds)
     if lab.facts.stale:  # what other code made is recognized, and never silently judged
         verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
     facts = {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin, "seeds": lab.num_seeds}
@@ -180,7 +186,10 @@ def _one_by_one(
 ) -> Iterator[FigureResult]:
     with one_core_each():  # what is large enough for several cores is divided among threads by the figure
         for figure in figures:
-            result = _judged(paper, figure, lab.fork(progress and functools.partial(progress, figure.id)))
+            page = lab.fork(
+                progress and functools.partial(progress, figure.id), planned_seeds(paper, figure, lab.options)
+            )
+            result = _judged(paper, figure, page)
             yield result
             if each is not None:
                 each(result)
@@ -198,7 +207,7 @@ def _side_by_side(
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read where JAX starts
     context = get_context("spawn")
     workers = max(2, lab.workers // processes)
-    settings = {"seeds": lab.num_seeds, "offline": lab.offline, "workers": workers, "refresh": lab.refresh}
+    settings = {"seeds": lab.asked_seeds, "offline": lab.offline, "workers": workers, "refresh": lab.refresh}
     sys.warnoptions.append(_NO_WARNING)
     said = context.SimpleQueue()
     listening = threading.Thread(target=_pass_on, args=(said, progress), daemon=True)
@@ -212,7 +221,7 @@ def _side_by_side(
             }
         for done in as_completed(waiting):
             figure = waiting[done]
-            yield FigureResult(figure, *done.result(), functools.partial(_read_again, figure, lab))
+            yield FigureResult(figure, *done.result(), functools.partial(_read_again, paper, figure, lab))
     finally:
         pool.shutdown(cancel_futures=True)
         said.put(None)
@@ -231,8 +240,8 @@ def _no_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _read_again(figure: Figure, lab: Lab) -> Any:
-    return figure.collect(lab.fork(None))
+def _read_again(paper: Paper, figure: Figure, lab: Lab) -> Any:
+    return figure.collect(lab.fork(None, planned_seeds(paper, figure)))
 
 
 def _pass_on(said: Any, progress: Progress | None) -> None:
@@ -265,27 +274,36 @@ def _figure_apart(
         _said.put((name, text))
 
     with one_core_each():
-        result = _judged(known, known.figure(name), Lab(out, progress=say, **settings))
+        figure = known.figure(name)
+        result = _judged(known, figure, Lab(out, **settings).fork(say, planned_seeds(known, figure)))
         if each is not None:
             each(result)
     return result.verdicts, result.facts
 
 
-def _remember(paper: Paper, result: FigureResult, out: Path) -> None:
-    """Merge one figure's verdicts and facts into the files, in the order of the paper."""
+def _remember(paper: Paper, result: FigureResult, out: Path) -> tuple[tuple[Verdict, Word], ...]:
+    """Merge one figure's verdicts and facts into the files, in the order of the paper; the verdicts that differ."""
     with held(out / ".locks" / "verdicts"):
-        _merge(paper, result, out)
+        return _merge(paper, result, out)
 
 
-def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
+def _merge(paper: Paper, result: FigureResult, out: Path) -> tuple[tuple[Verdict, Word], ...]:
     order = {figure.id: i for i, figure in enumerate(paper.figures)}
     stored = _read_or_set_aside(out / "verdicts.json", [], ("claim", "figure", "verdict"))
     last = {v["claim"]: v for v in stored if v["figure"] == result.figure.id}
     verdicts = [v for v in stored if v["figure"] != result.figure.id]
-    for verdict in (v.to_dict() for v in result.verdicts):
+    differing = []
+    for judged in result.verdicts:
+        verdict = judged.to_dict()
         known = last.get(verdict["claim"], verdict)
         if known.get("definition") != verdict["definition"]:  # another claim under the same name
             verdict["changed_from"] = known["verdict"]
+        elif (
+            known.get("seeds") == verdict["seeds"]
+            and known["verdict"] != verdict["verdict"]
+            and not {known["verdict"], verdict["verdict"]} & {"outdated", "too few seeds"}
+        ):
+            differing.append((judged, known["verdict"]))
         verdicts.append(verdict)
     write_json(out / "verdicts.json", sorted(verdicts, key=lambda v: order.get(v["figure"], len(order))))
     facts = _read_or_set_aside(out / "facts.json", {}, ("recipes", "content", "simulated_seconds"))
@@ -296,6 +314,7 @@ def _merge(paper: Paper, result: FigureResult, out: Path) -> None:
             result.facts[name] = before[name]
     facts[result.figure.id] = result.facts
     write_json(out / "facts.json", facts)
+    return tuple(differing)
 
 
 def read_json(path: Path, default: Any) -> Any:

@@ -7,6 +7,7 @@ noisier data do not pass more easily.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,10 +16,14 @@ import numpy as np
 from scipy.stats import beta
 from scipy.stats import t as student
 
-Word = Literal["reproduced", "contradicted", "inconclusive", "unfinished", "outdated", "failed"]
+Word = Literal[
+    "reproduced", "contradicted", "inconclusive", "too few seeds", "unfinished", "outdated", "failed"
+]  # fmt: skip
 LEVEL = 0.95  # of one-sided confidence bounds
 # From best to worst: several judgments together are as good as the worst of them.
-WORDS: tuple[Word, ...] = ("reproduced", "inconclusive", "unfinished", "outdated", "contradicted", "failed")
+WORDS: tuple[Word, ...] = (
+    "reproduced", "inconclusive", "too few seeds", "unfinished", "outdated", "contradicted", "failed"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,36 @@ def binomial_bounds(passed: int, total: int, level: float = LEVEL) -> tuple[floa
     low = float(beta.ppf(1 - level, passed, total - passed + 1)) if passed else 0.0
     high = float(beta.ppf(level, passed + 1, total - passed)) if passed < total else 1.0
     return low, high
+
+
+def least_for_share(share: float = 0.5) -> int:
+    """The least number of seeds at which `judge_seeds` can say yes (all of them pass) and no (none passes).
+
+    >>> least_for_share(), least_for_share(0.8)
+    (5, 14)
+    """
+    counts = itertools.count(1)
+    return next(n for n in counts if binomial_bounds(n, n)[0] > share > binomial_bounds(0, n)[1])
+
+
+def least_for_mean(means: int = 1, errors: float = 4.0) -> int:
+    """The least number of values at which `judge_mean` contradicts a true statement in at most 5 % of cases.
+
+    The standard error of few values is itself uncertain: of two normal values the mean is more than eight standard
+    errors away from the truth in 8 % of cases, of three in 1.5 %.
+
+    Args:
+        means: of so many judgments, each of which can contradict.
+        errors: as `judge_mean` has it.
+
+    >>> least_for_mean(), least_for_mean(12)
+    (3, 4)
+    """
+    return next(n for n in itertools.count(2) if means * 2 * student.sf(2 * errors, n - 1) <= 1 - LEVEL)
+
+
+SHARE_SEEDS = least_for_share()  # what a claim on more than half of the seeds needs
+MEAN_SEEDS = least_for_mean()  # what a claim on a standard error over seeds needs
 
 
 def worst(*words: Word) -> Word:

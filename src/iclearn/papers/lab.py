@@ -71,7 +71,7 @@ class Lab:
 
     Args:
         root: folder of the stored runs and datasets.
-        seeds: how many seeds a figure with random starts uses.
+        seeds: how many seeds every figure uses (None: as many as planned, `fork`).
         offline: never simulate (``--draw-only``); missing data is an error that says what to run.
         workers: recipes run side by side (None: one per core).
         options: what this paper alone is given (its ``OPTIONS``), for its figures to read.
@@ -82,28 +82,29 @@ class Lab:
         self,
         root: str | Path,
         *,
-        seeds: int = 6,
+        seeds: int | None = None,
         offline: bool = False,
         workers: int | None = None,
         progress: Callable[[str], None] | None = None,
         options: Any = None,
         refresh: bool = False,
     ) -> None:
-        if seeds < 1:
+        if seeds is not None and seeds < 1:
             raise IclearnError(f"the number of seeds must be at least 1, not {seeds}")
         self.root = Path(root)
         self.store = Store(self.root / "runs")
-        self.num_seeds = seeds
+        self.asked_seeds, self.planned_seeds = seeds, 6
         self.offline = offline
         self.workers = workers or usable_cores()
         self.progress = progress
         self.options, self.refresh = options, refresh
         self.facts = Facts()
 
-    def fork(self, progress: Callable[[str], None] | None) -> Lab:
-        """The same lab with a page of facts of its own, for a figure collected beside others."""
+    def fork(self, progress: Callable[[str], None] | None, seeds: int | None = None) -> Lab:
+        """The same lab with a page of facts of its own, for a figure collected beside others, with its planned seeds."""
         other = copy.copy(self)
         other.facts, other.progress = Facts(), progress
+        other.planned_seeds = seeds or self.planned_seeds
         return other
 
     @contextmanager
@@ -116,9 +117,18 @@ class Lab:
             yield
 
     @property
+    def num_seeds(self) -> int:
+        """How many seeds the figure has: those asked for, or those planned."""
+        return self.asked_seeds or self.planned_seeds
+
+    @property
     def seeds(self) -> range:
         """The seeds of a figure: 0, 1, 2, … in order, never chosen."""
         return range(self.num_seeds)
+
+    def seeds_or(self, planned: int) -> range:
+        """The seeds of a part of a figure: those asked for, or so many."""
+        return range(self.asked_seeds or planned)
 
     def say(self, text: str) -> None:
         if self.progress is not None:

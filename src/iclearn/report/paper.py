@@ -18,10 +18,12 @@ from .card import card, card_markdown
 from .style import FORMATS, figure_style, save_formats
 
 _MARKS = {
-    "reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "unfinished": "…", "outdated": "~", "failed": "!",
+    "reproduced": "✓", "contradicted": "✗", "inconclusive": "?", "too few seeds": "#",
+    "unfinished": "…", "outdated": "~", "failed": "!",
 }  # fmt: skip
 # Whose words a claim is in.
 WHOSE = {"paper": "the paper", "theory": "its theory", "ours": "ours", "design": "our design"}
+FEW = 6  # entries of a list that the terminal shows
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
 _PAGE = (Path(__file__).parent / "page.html").read_text()
 
@@ -164,7 +166,7 @@ def verdict_mark(verdict: str) -> str:
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
     """The verdicts of a figure with whose words they are, tolerances and their reasons, and what the claim refuses."""
     body = "".join(
-        f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {v["verdict"]}'
+        f'<tr><td class="verdict {v["verdict"]}">{_MARKS[v["verdict"]]} {needs(v)}'
         f'<p class="note">{html.escape(WHOSE[v["source"]])}</p></td>'
         f"<td>{html.escape(v['statement'])}"
         f'<p class="note">{html.escape(" ".join(details(v)))}</p>'
@@ -193,23 +195,45 @@ def register_lines(figure: Figure) -> list[str]:
     return [f"{c.what}. Tried: {c.tried}. Came out: {c.outcome}. Kept: {c.kept}." for c in figure.choices]
 
 
+def needs(verdict: dict[str, Any]) -> str:
+    """The verdict, and how many seeds the claim needs where there are too few.
+
+    >>> needs({"verdict": "too few seeds", "min_seeds": 5})
+    'too few seeds: needs 5'
+    """
+    word = verdict["verdict"]
+    return f"{word}: needs {verdict['min_seeds']}" if word == "too few seeds" else word
+
+
 def seeds_text(verdict: dict[str, Any]) -> str:
     """Over how many seeds a claim was judged, in words; nothing where that is not known."""
     return f" over {verdict['seeds']} seeds or runs" if verdict["seeds"] else ""
 
 
-def short(measured: Any) -> str:
+def short(measured: Any, few: int | None = None) -> str:
     """A measured value as a person would write it down.
+
+    Args:
+        measured: the value.
+        few: of a list with more entries than this only their number and range are told (None: all entries always).
 
     >>> short({"slope": 0.123456, "steps": [1, 2.0]})
     'slope: 0.1235, steps: [1, 2]'
+    >>> short({"heights": [0.5, 0.25, 0.125]}, few=2)
+    'heights: 3 values, 0.125 to 0.5'
     """
     if isinstance(measured, float):
         return f"{measured:.4g}"
     if isinstance(measured, dict):
-        return ", ".join(f"{k}: {short(v)}" for k, v in measured.items())
+        return ", ".join(f"{k}: {short(v, few)}" for k, v in measured.items())
     if isinstance(measured, list):
-        return "[" + ", ".join(short(v) for v in measured) + "]"
+        if few is not None and len(measured) > few:
+            numbers = all(isinstance(v, float | int) for v in measured)
+            span = (
+                f"{short(min(measured))} to {short(max(measured))}" if numbers else f"{short(measured[0], few)} first"
+            )
+            return f"{len(measured)} values, {span}"
+        return "[" + ", ".join(short(v, few) for v in measured) + "]"
     return str(measured)
 
 
@@ -242,7 +266,7 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
         lines += [f"## {figure.id}: {figure.title}", "", header, "|---" * 9 + "|"]
         for v in rows:
             cells = [
-                f"{_MARKS[v['verdict']]} {v['verdict']}", WHOSE[v["source"]], v["statement"], v["expected"],
+                f"{_MARKS[v['verdict']]} {needs(v)}", WHOSE[v["source"]], v["statement"], v["expected"],
                 f"{v['tolerance']}; {v['reason']}" if v.get("reason") else v["tolerance"],
                 short(v["measured"]), str(v["seeds"] or ""),
                 "before the data" if v.get("before", True) else "after: see register",
@@ -265,8 +289,8 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     colors = {"reproduced": "green", "contradicted": "red", "failed": "magenta"}  # the others: yellow
     table = Table("figure", "verdict", "whose", "claim", "measured", "seeds")
     for v in verdicts:
-        word = f"[{colors.get(v['verdict'], 'yellow')}]{_MARKS[v['verdict']]} {v['verdict']}[/]"
-        measured = escape(short(v["measured"]))
+        word = f"[{colors.get(v['verdict'], 'yellow')}]{_MARKS[v['verdict']]} {needs(v)}[/]"
+        measured = escape(short(v["measured"], few=FEW))
         table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, str(v["seeds"] or ""))
     print_table(table, 160)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.checks import check_int, check_type, require
-from ..papers.base import Paper, Verdict
-from ..papers.collect import FigureResult, collect, default_seeds, load_paper, paper_options
+from ..papers.base import Paper, Verdict, Word
+from ..papers.collect import Each, FigureResult, collect, load_paper, paper_options, stored_seeds
 from .paper import Drawing, report_html, stale_sentence, summary_line, write_report
 
 
@@ -57,6 +57,11 @@ class Report:
         """Claims that should hold and are contradicted or failed."""
         return [v for v in self.verdicts if v.should_hold and v.verdict in ("contradicted", "failed")]
 
+    @property
+    def differing(self) -> list[tuple[Verdict, Word]]:
+        """Claims whose verdict is not the stored one of the same claim over as many seeds, with the stored one."""
+        return [pair for result in self.results for pair in result.differing]
+
     def __repr__(self) -> str:
         summary = summary_line([v.to_dict() for v in self.verdicts])
         return f"Report({self.paper.id}: {summary} Page: {self.page}) {stale_sentence(self.stale)}".rstrip()
@@ -68,26 +73,29 @@ class Report:
 def reproduce(
     paper: str | Paper, figures: Sequence[str] = (), *, seeds: int | None = None, out: str | Path | None = None,
     draw_only: bool = False, workers: int | None = None, refresh: bool = False,
-    progress: Callable[[str, str], None] | bool | None = None, device: str = "auto", **options: Any,
+    progress: Callable[[str, str], None] | bool | None = None, finished: Each | None = None,
+    device: str = "auto", **options: Any,
 ) -> Report:  # fmt: skip
     """Reproduce a paper: train, draw, judge. Data already stored is not computed again.
 
     Args:
         paper: ``zhang2025``, ``xie2025``, ``li2024``, ``xie2025-llm``, or a `Paper`.
         figures: names of figures (none: all of them).
-        seeds: of a figure with random starts (None: the paper's own number).
+        seeds: of every figure with random starts (None: as many as each has planned). A claim that needs more is not
+            judged: its verdict is ``too few seeds``.
         out: folder for figures, data, verdicts and card (None: ``reproduced/PAPER``).
         draw_only: draw and judge what is stored, never simulate.
         workers: runs side by side (None: one a core).
         refresh: compute again what is stored but was made by other code than today's.
         progress: True, or a function that is called with (figure, what is being done). Default: nothing.
+        finished: called with every figure as soon as it is judged, in this process.
         device: ``auto``, ``cpu`` or ``gpu``, for papers that take it as an option.
         options: what this paper alone takes, such as ``stsb=`` of xie2025-llm.
 
     Returns:
         A `Report` with verdicts, figures and data.
 
-    ``icl.reproduce("zhang2025", ["fig6"], seeds=2)`` does one figure of a paper that comes with iclearn. A paper of
+    ``icl.reproduce("zhang2025", ["fig6"], seeds=8)`` does one figure of a paper that comes with iclearn. A paper of
     your own, with one figure and one claim:
 
     >>> import tempfile
@@ -113,10 +121,11 @@ def reproduce(
     told = progress or None
     require(told is None or callable(told), f"progress is True or a function, not {progress!r}")
     own = paper_options(paper, options, folder, draw_only=draw_only, device=device)
-    count = default_seeds(paper, folder if draw_only else None, own) if seeds is None else seeds
+    if seeds is None and draw_only:
+        seeds = stored_seeds(folder)
     with Drawing(folder) as draw:
         results = collect(
-            paper, figures, folder, seeds=count, draw_only=draw_only, workers=workers, progress=told, each=draw,
-            options=own, refresh=refresh,
+            paper, figures, folder, seeds=seeds, draw_only=draw_only, workers=workers, progress=told, each=draw,
+            options=own, refresh=refresh, finished=finished,
         )  # fmt: skip
     return Report(paper, folder, tuple(results), write_report(paper, folder))

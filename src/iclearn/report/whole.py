@@ -26,7 +26,7 @@ from ..explore.presets import presets_of
 from ..papers.base import Paper
 from ..papers.collect import load_paper, read_json
 from ..store.runs import Store
-from .paper import WHOSE, details, register_lines, seeds_text, short, stale_sentence, verdict_mark
+from .paper import WHOSE, details, needs, register_lines, seeds_text, short, stale_sentence, verdict_mark
 from .run_table import is_store, store_section, thinned
 from .sweep_section import is_sweep, sweep_section, sweeps_in
 
@@ -175,7 +175,7 @@ def _row(v: dict[str, Any]) -> str:
     brief = measured if len(measured) < 90 else measured[:88] + "…"
     return (
         f'<tr data-paper="{html.escape(v["paper"])}" data-source="{v["source"]}" data-verdict="{v["verdict"]}">'
-        f'<td class="{v["verdict"]}">{verdict_mark(v["verdict"])} {v["verdict"]}</td>'
+        f'<td class="{v["verdict"]}">{verdict_mark(v["verdict"])} {needs(v)}</td>'
         f'<td><a href="#{anchor}">{html.escape(v["paper"])} {html.escape(v["figure"])}</a></td>'
         f"<td>{html.escape(v['statement'])}</td><td>{html.escape(WHOSE[v['source']])}</td>"
         f"<td>{html.escape(brief)}</td></tr>"
@@ -278,7 +278,7 @@ def _spread(recipes: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any
 
 def _claims(rows: Sequence[dict[str, Any]]) -> str:
     body = "".join(
-        f'<tr><td class="verdict {v["verdict"]}">{verdict_mark(v["verdict"])} {v["verdict"]}'
+        f'<tr><td class="verdict {v["verdict"]}">{verdict_mark(v["verdict"])} {needs(v)}'
         f'<p class="note">{html.escape(WHOSE[v["source"]])}</p></td><td>{html.escape(v["statement"])}'
         f'<p class="note">{html.escape(" ".join(details(v)))}</p>'
         f'<p class="measured">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'

@@ -12,7 +12,7 @@ from iclearn.engines.batch.inputs import program_of, run_inputs
 from iclearn.engines.build import prepare
 from iclearn.models.predictors import Bayes, LeastSquares, Ridge
 from iclearn.papers.base import PaperOptions
-from iclearn.papers.collect import default_seeds
+from iclearn.papers.collect import planned_seeds
 from iclearn.papers.garg2022 import PAPER, paired_prompts, prior_or_algorithm, setup, shift_tables
 from iclearn.papers.garg2022.class_tables import law_of
 from iclearn.papers.garg2022.network_judges import judge_ranges, word_above
@@ -99,9 +99,9 @@ def test_presets_name_what_the_notes_know():
 
 
 def test_seeds_are_those_of_the_preset_where_none_are_asked_for():
-    assert default_seeds(PAPER, options=setup.Options("small")) == 1
-    assert default_seeds(PAPER, options=setup.Options("medium")) == 3
-    assert default_seeds(PAPER, options=PaperOptions()) == 3
+    assert planned_seeds(PAPER, PAPER.figures[0], setup.Options("small")) == 1
+    assert planned_seeds(PAPER, PAPER.figures[0], setup.Options("medium")) == 3
+    assert planned_seeds(PAPER, PAPER.figures[0], PaperOptions()) == 3
 
 
 def test_one_seed_decides_by_its_prompts_and_the_worst_network_counts():

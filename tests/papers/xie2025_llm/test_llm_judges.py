@@ -8,7 +8,7 @@ import xarray as xr
 from iclearn.llm.conditions import NOISES
 from iclearn.llm.metrics import bootstrap, pearson
 from iclearn.papers.base import Figure
-from iclearn.papers.collect import default_seeds, load_paper
+from iclearn.papers.collect import load_paper, planned_seeds
 from iclearn.papers.xie2025_llm import fig_conditions, fig_copy, fig_shots
 from iclearn.papers.xie2025_llm.setup import View, gain, judge_positive
 
@@ -149,8 +149,9 @@ def test_undefined_is_inconclusive():
 def test_the_paper_is_known():
     paper = load_paper("xie2025-llm")
     assert [figure.id for figure in paper.figures] == ["fig_conditions", "fig_copy", "fig_shots"]
-    assert default_seeds(paper) == 1
-    assert default_seeds(load_paper("zhang2025")) == 6
+    assert planned_seeds(paper, paper.figures[0]) == 1
+    zhang = load_paper("zhang2025")
+    assert [planned_seeds(zhang, zhang.figure(name)) for name in ("fig4", "fig3a")] == [6, 24]
     claims = [claim for figure in paper.figures for claim in figure.claims]
     assert {claim.id for claim in claims if claim.source == "paper"} == {"helps"}
     assert all(claim.reason for claim in claims)

@@ -8,7 +8,7 @@ import xarray as xr
 
 from ...theory.depth import gdpp_minima, gdpp_residual, krylov, tied_descent
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups
 from ..lab import Lab
 from ..perturbing import scaled
 from .setup import (
@@ -158,6 +158,7 @@ FIGURE = Figure(
             "below_descent", "The trained transformer is below preconditioned gradient descent with as many steps, own step sizes included, at every context length.", "ratio of medians below 1", f"medians over {FRESH} fresh spectra, more than half of the seeds at each N",
             below, before=False, reason="means are ruled by single spectra",
             counterexamples=(changed("N = 2 as gradient descent", "trained", "median", 1.3, context=2), changed("N = 20 as gradient descent", "trained", "median", 150.0, context=20), changed("NaN", "trained", "median", NAN, context=6)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "near_gdpp", "Its median loss is that of the best GD++, up to a factor of three.", "1", "between 1/3 and 3, median of the seeds, at each N", near_gdpp,

@@ -12,7 +12,7 @@ from ...tasks.covariance import Covariance
 from ...tasks.regression import LinearRegression
 from ...theory.depth import gdpp_minima, krylov
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each, judge_seeds, judge_true
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_seeds, judge_true
 from ..lab import Lab
 from ..perturbing import scaled
 
@@ -134,6 +134,7 @@ FIGURE = Figure(
                 changed("ends at the best minimum", "end", KNOWN[0] / KNOWN[1], start="1e-4, lr .01"),
                 changed("NaN", "end", float("nan"), start="1e-4, lr .01"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "ends_at_minima", "Every run ends at one of the three minima.", "one of the three heights", "1e-3, relative", at_a_minimum,

@@ -12,7 +12,7 @@ from ...tasks.covariance import Covariance
 from ...tasks.varied_regression import VariedRegression
 from ...theory.depth import one_layer
 from ..base import Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_groups
 from ..lab import Lab
 from ..perturbing import counter
 
@@ -116,6 +116,7 @@ FIGURE = Figure(
                 changed("one case a part in 10⁵ above", "excess", "rotated", 1e-5),
                 changed("one case NaN", "excess", "white", np.nan),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "one_layer_preconditioner", "Its matrix is U diag(1/((N+1)λ/N + tr Σ/N)) Uᵀ for Σ_w = I, and N/(N+d+1) Σ⁻¹ for Σ_w = Σ⁻¹.",
@@ -125,6 +126,7 @@ FIGURE = Figure(
                 changed("the other prior's matrix", "distance", "rotated, matched prior", between_priors()),
                 changed("one case NaN", "distance", "rotated", np.nan),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=f"d = 5, N = {CONTEXT}, Σ = I or eigenvalues 1, 1, 1/4, 1/16, 1 rotated; one layer, full matrix A, from N(0, 1e-8) entries; Adam .05, halved every {STEPS // 12} of {STEPS} steps, population loss",

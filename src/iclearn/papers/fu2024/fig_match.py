@@ -17,7 +17,7 @@ from ...tasks.covariance import Covariance
 from ...tasks.regression import LinearRegression
 from ...theory.depth import sample_spectra
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_seeds
 from ..lab import Lab
 from ..perturbing import a_nan, counter, plus, times
 from .setup import CONTEXT, DESCENT, DIM, NEWTON, POINTS, RATE, sequences
@@ -193,6 +193,7 @@ FIGURE = Figure(
                 counter("partners linear in the steps", "partners/cosine", lambda a: a * 0 + np.exp(-np.abs(np.subtract.outer(np.arange(14), np.arange(13) * 0 + 3.0)))), counter("no likeness", "partners/cosine", times(0.9)),
                 a_nan("partners/cosine", seed=0, newton_step=3),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "cosine_falls", "In a trained linear transformer of three layers of GD++ the likeness to any Newton step falls with depth, although its loss falls as fast: an equal rate is not an equal algorithm.", "largest cosine .92, .63, .57 after layers 1, 2, 3", "at least .85 after the first, at most .65 after the third, falling; every seed", falls, source="ours", before=False,
@@ -200,11 +201,13 @@ FIGURE = Figure(
             counterexamples=(
                 counter("layers like Newton's steps", "layers/cosine", lambda a: a * 0 + 0.95), counter("likeness grows", "layers/cosine", plus(0.5), layer=3), a_nan("layers/cosine", layer=2, newton_step=4),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "layer_worth", "Each layer after the first is worth about three Newton steps in loss.", "2.3, 5.5, 8.3 Newton steps after layers 1, 2, 3", "2 to 4.5 steps a layer; every seed", worth, source="ours", before=False,
             reason="known from the notes; degree triples per layer, the exponent of Newton's error doubles a step",
             counterexamples=(counter("one step a layer", "layers/worth", lambda a: a * 0.35), counter("six steps a layer", "layers/worth", times(2.0)), a_nan("layers/worth", layer=3, seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

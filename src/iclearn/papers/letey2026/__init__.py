@@ -10,7 +10,8 @@ PAPER = Paper(
     citation="Letey, Zavatone-Veth, Lu, Pehlevan. ICLR 2026, arXiv 2509.26551.",
     figures=(half_manifold.FIGURE, spike_tests.FIGURE, training_powers.FIGURE, longer_contexts.FIGURE),
     options=Options,
-    seeds=12,  # draws at the largest dim of each figure
+    seeds=12,
+    unit="draws at the largest d, more at smaller ones",
     notes=(
         "The theory here is a deterministic fixed point where the public code draws random matrices. "
         "Of the paper only its abstract, its code and notes on both were read: statements marked as the paper's are those of the notes."

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...theory.diversity import structured_errors, task_spectrum
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each, judge_seeds
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_each, judge_seeds
 from ..lab import Lab
 from ..lu2025.setup import Sizes
 from ..perturbing import a_nan, counter, plus, times
@@ -224,6 +224,7 @@ FIGURE = Figure(
                 counter("pools half as useful", "curve/error", lambda a: a * 0 + (1 - a["kappa"].clip(max=1.0)) + 0.02, law="matched"), counter("no kink", "curve/error", lambda a: a * 0 + 0.5, law="matched", seed=[0, 1, 2, 3, 4, 5, 6]),
                 a_nan("curve/error", kappa=0.2, law="matched", seed=[0, 1, 2, 3, 4, 5, 6]),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "floor", "Directions that no task had leave a floor: isotropic new tasks keep the error ρ + ½ however many tasks there were, while tasks as in training are solved.", "≥ .51 and ≤ .03 at κ ≥ 2", "none: at least ρ + ½, at most .55 in theory; more than half of the seeds for trained attention", floor, source="paper",
@@ -232,6 +233,7 @@ FIGURE = Figure(
                 counter("isotropic tasks solved in theory", "theory/icl", times(0.5), law="isotropic"), counter("isotropic tasks solved by trained attention", "curve/error", times(0.9), law="isotropic", seed=[0, 1, 2, 3, 4, 5, 6]),
                 a_nan("curve/error", kappa=2.0, law="isotropic", seed=[0, 1, 2, 3, 4, 5, 6]),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "order", f"The exact error of trained attention comes to the theory as 1/d: κ = {ORDER:g}, four laws of new tasks.", "relative excess b/d + c/d², nothing left at d = ∞", "four standard errors, and four standard errors of what is left are at most 15 %", order, source="ours", before=False,
@@ -240,6 +242,7 @@ FIGURE = Figure(
                 counter("a limit 20 % above theory", "sizes/mean", times(1.2), kappa=2.0, law="matched"), counter("a limit 20 % below theory", "sizes/mean", times(0.8), kappa=2.0, law="isotropic"),
                 counter("means too rough to tell", "sizes/error", times(100.0)), a_nan("sizes/mean", dim=12, law="power"),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(

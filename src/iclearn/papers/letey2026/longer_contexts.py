@@ -8,7 +8,7 @@ import xarray as xr
 
 from ...theory.diversity import structured_errors, task_spectrum
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each
+from ..judging import MEAN_SEEDS, Outcome, judge_each
 from ..lab import Lab
 from ..lu2025.setup import Sizes
 from ..perturbing import a_nan, changed, counter, plus, times
@@ -181,11 +181,13 @@ FIGURE = Figure(
             counterexamples=(
                 counter("a limit 20 % above theory", "sizes/mean", times(1.2), power=0.0, length=10.0), counter("means too rough to tell", "sizes/error", times(100.0)), a_nan("sizes/mean", dim=12, power=0.0),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "comes_closer", "For power laws, whose top eigenvalue grows with d, the distance to the theory at the same d falls from the smallest to the largest d.", "falling at every α_test", "three standard errors", comes_closer, source="ours",
             reason="a growing top eigenvalue leaves fluctuations that need not be of order 1/d, so only the direction is asked for",
             counterexamples=(counter("an excess that does not fall", "sizes/mean", times(1.5), dim=40, power=1.0), counter("means too rough to tell", "sizes/error", times(200.0)), a_nan("sizes/mean", dim=40, power=1.5)),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(Choice("numbers", "none other", "the printed numbers were known when the claims were written", "as printed"),),

@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...theory.diversity import structured_errors, task_spectrum
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each
+from ..judging import MEAN_SEEDS, Outcome, judge_each
 from ..lab import Lab
 from ..lu2025.setup import Sizes
 from ..perturbing import a_nan, counter, plus, times
@@ -280,6 +280,7 @@ FIGURE = Figure(
             "trained_hurts_bottom", "So it is for trained attention at d = 12 … 40 already: from κ = ½ to 2 the exact error along the bottom eigenvector rises, and along the top one falls.", "a positive and a negative change", "three standard errors of the mean over all sizes, draws compared seed by seed", trained_hurts, source="ours", holds=False,
             reason="a single direction does not average itself: the draws of all sizes are needed",
             counterexamples=(counter("no change at the bottom", "hurt/change", times(0.0), place="bottom"), counter("a fall at the bottom", "hurt/change", lambda a: -abs(a), place="bottom"), counter("a rise at the top", "hurt/change", abs, place="top"), counter("means too rough to tell", "hurt/error", times(100.0)), a_nan("hurt/change", dim=12)),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "hurts_in_the_end", "It is so in the limit of what trained attention does: the same change, extrapolated to d = ∞.", "a positive and a negative change", "three standard errors of a in a + b/d", hurts_in_the_end, source="ours", before=False,
@@ -303,6 +304,7 @@ FIGURE = Figure(
                 counter("a limit 20 % above theory", "sizes/mean", times(1.2), kappa=1.0, law="matched"), counter("a limit 20 % below theory", "sizes/mean", times(0.8), kappa=2.0, law="matched"),
                 counter("means too rough to tell", "sizes/error", times(100.0)), a_nan("sizes/mean", dim=12, law="matched"),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(

@@ -11,6 +11,7 @@ PAPER = Paper(
         module.FIGURE for module in (fig1, fig2, fig_n, fig_scale, fig_bounds, fig_layers, fig_limits, fig_steps)
     ),
     seeds=10,
+    unit="repetitions",
     notes=(
         "No code was published, and the paper does not give its layer or its sampling: the design here is this project's, and verdicts are "
         "per layer (A: log labels, B: query attends, C: raw labels) and per regime (words n, logit scale s). Only layer A, which contains "

@@ -8,15 +8,15 @@ from ..base import Choice, Data, Figure
 from ..lab import Lab
 from .examples import made_up
 from .judges import CHOICES, layer_claims
-from .setup import COLORS, FEW, LAYERS, NAMES, SETUP, band, measured, plain_ticks, recipe, repetitions
+from .setup import COLORS, FEW, LAYERS, NAMES, SETUP, band, measured, plain_ticks, recipe
 
 DTYPES = {"A": "float64", "C": "float32"}
 DOCUMENTS_B = 200
 
 
 def collect(lab: Lab) -> Data:
-    groups = {layer: [recipe(layer, seed, dtype=dtype) for seed in repetitions(lab)] for layer, dtype in DTYPES.items()}
-    costly = {"B": [recipe("B", seed) for seed in repetitions(lab, FEW)]}
+    groups = {layer: [recipe(layer, seed, dtype=dtype) for seed in lab.seeds] for layer, dtype in DTYPES.items()}
+    costly = {"B": [recipe("B", seed) for seed in lab.seeds_or(FEW)]}
     found = measured(lab, "fig1", groups, every=2) | measured(lab, "fig1", costly, every=10, documents=DOCUMENTS_B)
     return {layer: found[layer] for layer in LAYERS}
 

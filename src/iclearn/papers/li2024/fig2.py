@@ -6,18 +6,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
-from ..judging import judge_groups
+from ..judging import SHARE_SEEDS, judge_groups
 from ..lab import Lab
 from .examples import ending, lost, made_up
 from .judges import MOST, SIMILAR
-from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, SETUP, STEPS, end, measured, recipe, repetitions
+from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, SETUP, STEPS, end, measured, recipe
 
 DIMS = (5, 10, 20, 40, 60)
 WORDS = 50
 
 
 def collect(lab: Lab) -> Data:
-    groups = {str(d): [recipe("A", seed, words=WORDS, dim=d) for seed in repetitions(lab)] for d in DIMS}
+    groups = {str(d): [recipe("A", seed, words=WORDS, dim=d) for seed in lab.seeds] for d in DIMS}
     return measured(lab, "fig2", groups)
 
 
@@ -81,6 +81,7 @@ FIGURE = Figure(
                 Counterexample("loss 12 % below in 3 repetitions of one d", ending("5", "loss", lambda t: 0.88 * t["gd_loss"].values, 3)),
                 lost("20", "loss"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "cosine_d", "Layer A and the gradient step point the same way at every d.", f"cosine at least {CLOSE_COSINE}",
@@ -88,6 +89,7 @@ FIGURE = Figure(
             counterexamples=(
                 Counterexample("cosine 0.94 at one d of five", ending("40", "model_cos", lambda t: 0.94)), lost("20", "model_cos"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "rises_with_d", "Both losses rise with d: the same n words show less of a longer x.", "rising",
@@ -96,6 +98,7 @@ FIGURE = Figure(
                 Counterexample("layer's loss at d = 60 as at 40", lambda data: {**data, "60": data["60"].assign(loss=data["40"]["loss"])}),
                 Counterexample("gradient step's loss at d = 10 as at 5", lambda data: {**data, "10": data["10"].assign(gd_loss=data["5"]["gd_loss"])}),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=SETUP + f"\nn = {WORDS}, s = 0.5, d in {DIMS}; layer A in float32",

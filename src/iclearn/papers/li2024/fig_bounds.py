@@ -11,11 +11,12 @@ import xarray as xr
 from ...tasks.softmax_regression import SoftmaxRegression
 from ...theory.li2024 import LARGEST_CURVATURE, log_paper_constant
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_close, judge_seeds, judge_true
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import Perturb
 from .judges import MOST
 from .measured_shifts import GD_STEPS, RADIUS, SHAPES, SIZES, all_shifts, layer_shifts
-from .setup import COLORS, MARKS, recipe, repetitions, train
+from .setup import COLORS, MARKS, recipe, train
 
 INSTANCES = 10_000
 WORDS = 50
@@ -33,7 +34,7 @@ def collect(lab: Lab) -> Data:
     task = SoftmaxRegression(context_len=WORDS)
     found = {"shifts": lab.dataset("fig_bounds", parameters, lambda: all_shifts(INSTANCES, task, DOCUMENTS))}
     for layer in ("A", "C"):
-        group = [recipe(layer, seed, words=WORDS) for seed in repetitions(lab)]  # those of fig_layers
+        group = [recipe(layer, seed, words=WORDS) for seed in lab.seeds]  # those of fig_layers
         traces = train(lab, group)
         known = {"runs": [one.hash[:16] for one in group], "documents": DOCUMENTS, "version": 1}
         name = f"fig_bounds-layer-{layer}"
@@ -285,6 +286,7 @@ FIGURE = Figure(
                 Counterexample("shifts 1 % above their bounds", turned_with("A", "log_measured", lambda t: t["log_tight"] + 0.01)),
                 Counterexample("bounds lost", turned_with("A", "log_tight", lambda t: t["log_tight"] * np.nan)),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=f"""random shifts: n × d in {SHAPES}, ‖A‖, ‖x‖ uniform up to 4, shifts of size 10^U(−4, 0.6); R the largest norm, at least 4; bounds in logs; b at a corner or Dirichlet

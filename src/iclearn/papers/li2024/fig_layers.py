@@ -6,10 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..base import Claim, Counterexample, Data, Figure, Outcome, judge_seeds
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import ending, lost, made_up
 from .judges import CHOICES, MOST, layer_claims
-from .setup import COLORS, LAYERS, NAMES, SETUP, STEPS, band, end, measured, plain_ticks, recipe, repetitions
+from .setup import COLORS, LAYERS, NAMES, SETUP, STEPS, band, end, measured, plain_ticks, recipe
 
 WORDS = 50
 SCALES = (0.5, 1.0)
@@ -17,7 +18,7 @@ SCALES = (0.5, 1.0)
 
 def collect(lab: Lab) -> Data:
     groups = {
-        f"{layer} {s:g}": [recipe(layer, seed, words=WORDS, scale=s) for seed in repetitions(lab)]
+        f"{layer} {s:g}": [recipe(layer, seed, words=WORDS, scale=s) for seed in lab.seeds]
         for s in SCALES
         for layer in LAYERS
     }
@@ -69,6 +70,7 @@ def order_claim(s: float) -> Claim:
             Counterexample("A's cosine as C's in 3 repetitions", lambda data: ending(a, "model_cos", lambda _: end(data[f"C {s:g}"], "model_cos"), 3)(data)),
             lost(a, "loss"),
         ),
+        min_seeds=SHARE_SEEDS,
     )  # fmt: skip
 
 

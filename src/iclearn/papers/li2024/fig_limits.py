@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...tasks.softmax_regression import SoftmaxRegression
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_close, judge_seeds
-from ..judging import Word, judge_each, judge_groups, worst
+from ..judging import SHARE_SEEDS, Word, judge_each, judge_groups, worst
 from ..lab import Lab
 from .examples import Perturb, ending, lost, made_up, times
 from .judges import MOST, SIMILAR, last_fall
@@ -31,7 +31,6 @@ from .setup import (
     mean_std,
     measured,
     recipe,
-    repetitions,
 )
 
 LONG = {"A": 25, "C": 50}  # words of the layers that are trained on
@@ -43,7 +42,7 @@ FAMILY_DOCUMENTS = 200
 
 
 def collect(lab: Lab) -> Data:
-    seeds = repetitions(lab, FEW)
+    seeds = lab.seeds_or(FEW)
     groups = {layer: [recipe(layer, seed, words=n, long=True) for seed in seeds] for layer, n in LONG.items()}
     found: dict[str, xr.Dataset] = measured(lab, "fig_limits", groups, every=(LONG_RECORDS - 1) * STEPS // LONG_STEPS)
     kinds = {f"n = {n}": (n, 0.5, DOCUMENTS) for n in WORDS} | {f"s = {s:g}": (50, s, MANY) for s in SCALES}
@@ -257,6 +256,7 @@ CLAIMS = (
         counterexamples=(
             Counterexample("limit 9 % better only", limits_with(("n = 200",), lambda *_: 0.91)), lost("n = 200", "limit_loss"),
         ),
+        min_seeds=SHARE_SEEDS,
     ),
     Claim(
         "square", "Layer A's limit and the gradient step part as s²: log labels and raw labels differ in the second order of the logits (n = 50).",
@@ -274,6 +274,7 @@ CLAIMS = (
             Counterexample("stays at 0.98 of the gradient step", ending("A", "loss", lambda t: 0.98 * t["gd_loss"].values)),
             Counterexample("stays in 2 of 6 repetitions", ending("A", "loss", lambda t: 0.98 * t["gd_loss"].values, 2)), lost("A", "loss"),
         ),
+        min_seeds=SHARE_SEEDS,
     ),
     Claim(
         "cosine_turns", f"The cosine of layer A with the gradient step is not monotone at n = {LONG['A']}: it rises and falls again.",
@@ -281,6 +282,7 @@ CLAIMS = (
         counterexamples=(
             Counterexample("cosine 0.995 at the end", ending("A", "model_cos", lambda t: 0.995)), Counterexample("in 2 of 6 repetitions", ending("A", "model_cos", lambda t: 0.995, 2)), lost("A", "model_cos"),
         ),
+        min_seeds=SHARE_SEEDS,
     ),
     Claim(
         "C_arrives", f"Layer C, far from the gradient step's loss after {STEPS} steps, is close to it after {LONG_STEPS} (n = {LONG['C']}, s = 0.5).",
@@ -289,6 +291,7 @@ CLAIMS = (
             Counterexample("loss stays 12 % above", ending("C", "loss", lambda t: 1.12 * t["gd_loss"].values)),
             Counterexample("cosine 0.94 in 2 of 6 repetitions", ending("C", "model_cos", lambda t: 0.94, 2)), lost("C", "loss"),
         ),
+        min_seeds=SHARE_SEEDS,
     ),
 )  # fmt: skip
 

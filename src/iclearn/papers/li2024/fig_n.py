@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
-from ..judging import Word
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Word
 from ..lab import Lab
 from .examples import ending, lost, made_up, times
 from .judges import CHOICES, MOST, layer_claims
-from .setup import COLORS, MARKS, SETUP, STEPS, end, mean_std, measured, plain_ticks, recipe, repetitions
+from .setup import COLORS, MARKS, SETUP, STEPS, end, mean_std, measured, plain_ticks, recipe
 
 WORDS = (25, 50, 100, 200, 400)
 DOUBLE = (25, 200)  # trained in float64 too; 200 are those of fig1
@@ -26,9 +26,7 @@ MOST_NOISE = 0.1  # of a number: three deviations over repetitions that are more
 
 def collect(lab: Lab) -> Data:
     kinds = [(n, "float32") for n in WORDS] + [(n, "float64") for n in DOUBLE]
-    groups = {
-        f"{n} {dtype}": [recipe("A", seed, words=n, dtype=dtype) for seed in repetitions(lab)] for n, dtype in kinds
-    }
+    groups = {f"{n} {dtype}": [recipe("A", seed, words=n, dtype=dtype) for seed in lab.seeds] for n, dtype in kinds}
     return measured(lab, "fig_n", groups)
 
 
@@ -149,6 +147,7 @@ def table_claim(n: int) -> Claim:
             Counterexample("η so noisy that 3 deviations are 15 %", lambda data: {**data, key: data[key].assign(gd_norm=data[key]["gd_norm"] * (1 + 0.1 * (-1.0) ** data[key]["repetition"]))}),
             lost(key, "gd_loss"),
         ),
+        min_seeds=MEAN_SEEDS,
     )  # fmt: skip
 
 
@@ -168,6 +167,7 @@ FIGURE = Figure(
                 Counterexample("float32 ends half a deviation higher", lambda data: {**data, "200 float32": data["200 float32"].assign(loss=data["200 float32"]["loss"] + 0.5 * data["200 float32"]["loss"].std("repetition", ddof=1))}),
                 lost("25 float32", "model_cos"),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "closer_with_n", f"The longer the document, the closer layer A is to the gradient step after {STEPS} steps.", "cosine rises with n",
@@ -176,6 +176,7 @@ FIGURE = Figure(
                 Counterexample("cosine at n = 400 as at 200", lambda data: {**data, "400 float32": data["200 float32"]}),
                 lost("50 float32", "model_cos"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=SETUP + f"\nd = 20, s = 0.5, n in {WORDS}; layer A in float32, and in float64 for n in {DOUBLE}",

@@ -6,11 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
-from ..judging import judge_groups, worst
+from ..judging import SHARE_SEEDS, judge_groups, worst
 from ..lab import Lab
 from .examples import ending, lost, made_up
 from .judges import CHOICES, MOST, SIMILAR, STILL, or_unfinished
-from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, NAMES, SETUP, STEPS, end, measured, recipe, repetitions
+from .setup import CLOSE_COSINE, CLOSE_LOSS, COLORS, MARKS, NAMES, SETUP, STEPS, end, measured, recipe
 
 WORDS = 50
 SCALES = {"A": (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0), "B": (0.1, 0.5, 1.0, 2.0), "C": (0.1, 0.5, 1.0, 2.0)}
@@ -18,7 +18,7 @@ SCALES = {"A": (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0), "B": (0.1, 0.5, 1.0, 2.0),
 
 def collect(lab: Lab) -> Data:
     groups = {
-        f"{layer} {s:g}": [recipe(layer, seed, words=WORDS, scale=s) for seed in repetitions(lab)]
+        f"{layer} {s:g}": [recipe(layer, seed, words=WORDS, scale=s) for seed in lab.seeds]
         for layer, scales in SCALES.items()
         for s in scales
     }
@@ -91,6 +91,7 @@ def close_claim(name: str, layer: str, where: str, at: float, **regime: float) -
             lost(key, "loss"),
         ),
         holds=False,
+        min_seeds=SHARE_SEEDS,
     )  # fmt: skip
 
 
@@ -111,6 +112,7 @@ FIGURE = Figure(
                 Counterexample("loss 1 % above the gradient step's at s = 2", ending("A 2", "loss", lambda t: 1.01 * t["gd_loss"].values)),
                 lost("A 1", "loss"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=SETUP + f"\nn = {WORDS}, d = 20; s in {SCALES['A']} (A), {SCALES['B']} (B and C); float32",

@@ -7,10 +7,11 @@ import numpy as np
 
 from ...models.softmax_layers import SoftmaxLayer
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import ending, lost, made_up
 from .judges import MOST
-from .setup import SETUP, STEPS, end, mean_std, measured, recipe, repetitions
+from .setup import SETUP, STEPS, end, mean_std, measured, recipe
 
 WORDS = 25
 GD_STEPS = (1, 2, 5, 10)
@@ -19,7 +20,7 @@ _COLORS = {"one unit": "#0072B2", "two units": "#D55E00"}
 
 
 def collect(lab: Lab) -> Data:
-    groups = {name: [recipe(spec, seed, words=WORDS) for seed in repetitions(lab)] for name, spec in STACKS.items()}
+    groups = {name: [recipe(spec, seed, words=WORDS) for seed in lab.seeds] for name, spec in STACKS.items()}
     return measured(lab, "fig_steps", groups, gd_steps=GD_STEPS)
 
 
@@ -93,6 +94,7 @@ FIGURE = Figure(
                 Counterexample("ten steps 1 % above one step", lambda data: {**data, "one unit 10": data["one unit 10"].assign(gd_loss=1.01 * data["one unit 1"]["gd_loss"])}),
                 lost("one unit 10", "gd_loss"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "depth_helps", f"Two stacked units reach a lower loss than one in {STEPS} steps.", "lower", MOST, depth_helps,
@@ -101,6 +103,7 @@ FIGURE = Figure(
                 Counterexample("two units 1 % above one in 3 repetitions", lambda data: ending("two units 1", "loss", lambda _: 1.01 * end(data["one unit 1"], "loss"), 3)(data)),
                 lost("two units 1", "loss"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "depth_is_steps", "Two units are nearest to more gradient steps than one unit is.", "a larger k", MOST, nearest_steps,
@@ -110,6 +113,7 @@ FIGURE = Figure(
                 Counterexample("one unit nearest to ten steps", ending("one unit 10", "model_cos", lambda t: 0.999)),
                 lost("two units 5", "model_cos"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=SETUP + f"\nn = {WORDS}, d = 20, s = 0.5; stacks of units with 2 heads on (a_i, log b_i − mean) and a learned state token\n"

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ..base import Choice, Claim, Counterexample, Data, Outcome, Source, judge_seeds
-from ..judging import judge_groups
+from ..judging import SHARE_SEEDS, judge_groups
 from .examples import Perturb, ending, lost, start
 from .setup import CLOSE_COSINE, CLOSE_LOSS, NAMES, STEPS, end, mean_std
 
@@ -143,7 +143,9 @@ def layer_claims(key: str, layer: str, where: str, *, paper: bool = False) -> tu
     ) -> Claim:  # fmt: skip
         examples = (*(Counterexample(*one) for one in against), lost(key, judged))
         words = f"{statement} ({place})."
-        return Claim(f"{name}_{key}", words, expected, tolerance, judge, reason, of, False, examples, paper)
+        return Claim(
+            f"{name}_{key}", words, expected, tolerance, judge, reason, of, False, examples, paper, SHARE_SEEDS
+        )
 
     literal = "the paper's word; a repetition counts whatever the size of the change"
     return (

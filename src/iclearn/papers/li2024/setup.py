@@ -40,11 +40,6 @@ layer B: each query word attends to the e_i of C, its logit is the value read th
 for step in 1000: 64 fresh documents; Adam(0.005), for layer B Adam(0.001), the best for it of the rates tried.  10 repetitions, each with its own seed; 10³ evaluation documents"""
 
 
-def repetitions(lab: Lab, most: int = 1 << 30) -> range:
-    """The seeds of the repetitions (ten, as in the paper, when none are asked for), at most `most`."""
-    return range(min(most, lab.num_seeds))
-
-
 def recipe(
     layer: str | SoftmaxLayer,
     seed: int,

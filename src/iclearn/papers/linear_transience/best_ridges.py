@@ -11,7 +11,7 @@ import xarray as xr
 
 from ...theory.diversity import best_ridge, pool_errors
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups
 from ..lab import Lab
 from ..perturbing import a_nan, counter, times
 from . import examples
@@ -237,11 +237,13 @@ FIGURE = Figure(
             "trained", "So it is for trained attention at d = 20: for κ = ½ and ¼ the best ridge for new tasks is larger than for the pool.", "larger", "more than half of the pools, each setting by itself", trained, source="ours",
             reason="the order only: at d = 20 the best λ itself spreads",
             counterexamples=(counter("new tasks that want no ridge", "flow/ridge_icl", lambda a: a * 0 + a["ridge"], case=MAIN.name), counter("curves lost", "flow/ridge_icl", times(np.nan), case=SMALL.name, seed=MANY)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "stopping_is_ridge", "Stopping the flow in time is as good for new tasks as the best ridge.", "equal least errors", f"{SAME:.0%}, more than half of the pools, each setting by itself", stopping, source="ours",
             reason="the two filters of the eigenvalues are alike and not equal; the notes say ~",
             counterexamples=(counter("stopping 10 % worse", "flow/icl", times(1.1), case=MAIN.name), counter("curves lost", "flow/icl", times(np.nan), case=SMALL.name, seed=MANY)),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

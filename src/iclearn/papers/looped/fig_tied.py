@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ...theory.depth import tied_gdpp
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups, judge_seeds, judge_true
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups, judge_seeds, judge_true
 from ..lab import Lab
 from ..perturbing import a_nan, counter, plus, times
 from .setup import (
@@ -246,6 +246,7 @@ FIGURE = Figure(
                 counter("no nearer at N = 200", "trained/inverse", lambda a: a * 0 + 0.25, case=CASES[1]), counter("half of the seeds elsewhere", "trained/inverse", times(9.0), case=CASES[1], seed=[0, 1, 2]),
                 a_nan("trained/inverse", case=CASES[1], seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "trained_best_step", "Trained on two loops at N = 20 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[0]), source="theory",
@@ -254,6 +255,7 @@ FIGURE = Figure(
                 counter("at Σ⁻¹ instead of a*Σ⁻¹", "trained/distance", lambda a: a * 0 + 1 / 0.74252 - 1, case=CASES[0]), counter("one seed elsewhere", "trained/distance", lambda a: a * 0 + 0.5, case=CASES[0], seed=0),
                 a_nan("trained/distance", case=CASES[0], seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "trained_best_step_long", "Trained on two loops at N = 200 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[1]), source="theory", holds=False,
@@ -261,6 +263,7 @@ FIGURE = Figure(
             counterexamples=(
                 counter("at Σ⁻¹ instead of a*Σ⁻¹", "trained/distance", lambda a: a * 0 + 1 / 0.96668 - 1, case=CASES[1]), a_nan("trained/distance", case=CASES[1], seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "looped_turns", "At N = 200 the best looped matrix is not a multiple of Σ⁻¹: an antisymmetric part of order 1/√N, which stands in for two different steps, lowers the loss.",
@@ -270,6 +273,7 @@ FIGURE = Figure(
                 counter("symmetric", "trained/turn", times(0.01), case=CASES[1]), counter("no lower loss", "trained/excess", times(0.0), case=CASES[1]),
                 counter("as low as untied steps", "trained/excess", lambda a: a * 0 - 0.4, case=CASES[1]), a_nan("trained/excess", case=CASES[1], seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "loops_power_law", "A trained looped layer of GD++, looped on, loses its rate: the median loss falls only as loops^(−η/γ).",
@@ -279,6 +283,7 @@ FIGURE = Figure(
                 counter("exponent 15 % short", "run_on/power", times(1.15)), counter("still doubling its digits", "run_on/median", lambda a: a * 1e-3, run_loops=256),
                 a_nan("run_on/median", run_loops=256, seed=1),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "mean_explodes", "Gradient descent made for 4 loops, looped on: the median over prompts falls, the mean over 40,000 prompts explodes.",

@@ -12,6 +12,7 @@ PAPER = Paper(
     title="Asymptotic theory of in-context learning by linear attention",
     citation="Lu, Letey, Zavatone-Veth, Maiti, Pehlevan. PNAS 122(28), 2025, arXiv 2405.11751.",
     figures=(fig1.FIGURE, fig2.FIGURE, fig_nonmonotone.FIGURE, fig_task_gap.FIGURE, fig_gap_scaling.FIGURE),
+    unit="pools at the largest d, more at smaller ones",
     options=Options,
     notes=(
         "The error on new tasks is not monotone in the context length beyond the line κ = min(τ, 1) as well, up to κ_c(ρ), for which there is a formula. "

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ...theory.diversity import matrix_error, new_moments, pool_errors
 from ..base import Claim, Data, Figure
-from ..judging import Outcome, judge_each, judge_seeds, worst
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_each, judge_seeds, worst
 from ..lab import Lab
 from ..perturbing import a_nan, counter, scaled, times
 from .approach import (
@@ -53,7 +53,7 @@ PRINTED_RIDGE = (
     ".8538 .6576 .8141 16.93 .7792 .3052 .2035", ".8525 .6359 .4279 .3607 .3094 .2366 .1894",
     ".8509 .6652 .5440 .5116 .4865 .4456 .4109",
 )  # fmt: skip
-PEAK_DIM, PEAK_POOLS = 12, 4  # pools in multiples of the seeds
+PEAK_DIM, PEAK_POOLS = 12, 24
 PEAK_COUNTS = (108, 124, 136, 144, 150, 156, 162, 168, 180, 200)  # 144 = d², 156 = d(d + 1)
 NO_LOSS = 1e-16  # of the training loss relative to the mean square of the targets: rounding
 CURVE = np.unique(np.concatenate([np.geomspace(0.1, 0.995, 120), np.geomspace(1.005, 4.0, 120)]))
@@ -100,7 +100,7 @@ def peak_table(rows: np.ndarray) -> xr.Dataset:
 
 
 def collect(lab: Lab) -> Data:
-    preset, pools = preset_of(lab), PEAK_POOLS * lab.num_seeds
+    preset, pools = preset_of(lab), len(lab.seeds_or(PEAK_POOLS))
     return {
         "theory": lab.dataset("lu-fig1-theory", {"version": 1}, theory),
         "pools": simulated(lab, "fig1", POOLS, preset),
@@ -258,6 +258,7 @@ FIGURE = Figure(
         Claim(
             "order", "The mean relative excess of simulations over the limit falls as 1/d.", f"slope in log d between {SLOPES[0]:g} and {SLOPES[1]:g}, d = 20 … 60", f"its standard error at most {SLOPE_ERROR:g}", partial(order, name="pools", kinds=("icl", "idg"), tau=FAR), source="theory", before=False,
             reason="b/d + c/d² with b, c > 0 is steeper than −1: the means this project was given have slopes of −.98 to −1.69; d^(−1/2) and d^(−2) are outside", counterexamples=order_counters("pools", ("icl", "idg")),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "ridge_approach", "Matrices trained with ridge λ = .1 and 1 on a task for every prompt come to the limit as d grows, through τ = 1.", APPROACH, APPROACH_ROOM, partial(approaches, name="ridged", kinds=("icl",)), source="theory", before=False, reason=APPROACH_REASON,
@@ -270,6 +271,7 @@ FIGURE = Figure(
         Claim(
             "peak", "The peak of the error on new tasks is at n = d(d + 1), not at d².", f"d = {PEAK_DIM}: the largest median over pools at 156; higher there than at 144", "more than half of the pools", peaks, source="theory",
             reason="medians: at n = d(d + 1) the mean over pools has no limit", counterexamples=(scaled("a peak at d²", "peak/icl", 1e3, prompts=144), scaled("none", "peak/icl", 1e-3, prompts=156), counter("half of the pools NaN", "peak/icl", lambda a: a * np.where(np.arange(len(a)) % 2, np.nan, 1.0), prompts=144)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "ridge_has_no_peak", "A ridge of .1 removes the peak: the error on new tasks falls with every prompt, in the limit and in the means at every size; λ = 1e-5 leaves it.", "falling with τ for λ = .1, 1; rising somewhere for λ = 1e-5", "none", smooth,

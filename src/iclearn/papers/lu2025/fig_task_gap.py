@@ -16,7 +16,7 @@ from ...core.prompt import full_prompt
 from ...models.predictors import DiscreteMMSE
 from ...theory.diversity import joint_gap_limit, pool_errors
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, Word, judge_each, worst
+from ..judging import MEAN_SEEDS, Outcome, Word, judge_each, worst
 from ..lab import Lab
 from ..perturbing import a_nan, scaled
 from .approach import (
@@ -270,18 +270,22 @@ FIGURE = Figure(
         Claim(
             "gap_approach", "The gap of trained matrices comes to its limit as d grows, at α = 10, τ = 2, κ = .5, 1, 2, 10.", f"{APPROACH} (the gap's distance from its limit, in units of e_ICL)", APPROACH_ROOM, partial(approaches, name="trained", kinds=("gap",)), source="theory", before=False,
             reason=f"{APPROACH_REASON}; at κ = 10 the gap is a twentieth of the error, so it is measured against the error", counterexamples=approach_counters("trained", ("gap",)),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "dmmse_stays", "The posterior mean over the pool keeps a gap of order one however many tasks it knows, where the trained matrix has none left.", f"dMMSE above {FLOOR:g} for κ up to 32, d = 16 … 64; Γ* below {SMALL:g} at κ = 10", "4 standard errors", stays,
             reason="the released run has 1.53 at κ = .2 and 1.09 at 32; the limit of Γ* at κ = 10 is .0109", counterexamples=(scaled("dMMSE gone at κ = 32", "posterior/icl", 0.1, cell="d = 32, κ = 32"), scaled("a matrix that memorizes", "trained/icl", 2.0, kappa=10.0), a_nan("posterior/icl", cell="d = 16, κ = 2", repetition=0)),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "dmmse_with_dim", "Nor does that gap fall with the dimension.", "largest against smallest d of each κ: not lower by 4 standard errors", "4 standard errors, at most .3", grows, source="ours", reason="in high dimension new tasks are as far from a pool of κd as from one",
             counterexamples=(scaled("half at d = 64", "posterior/icl", 0.5, cell="d = 64, κ = 32"), scaled("lost at d = 32", "posterior/icl", 0.6, cell="d = 32, κ = 0.5"), a_nan("posterior/icl", cell="d = 16, κ = 10", repetition=1)),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "dmmse_released", "dMMSE at d = 64, α = 10, ρ = .01 has the gaps of the authors' released run.", "1.53 at κ = .2, 1.09 at κ = 32", f"4 standard errors of both together, at most {RELEASED_ROOM:g}", released, reason="theirs: 1000 prompts a point, deviations 2.15 and 1.47",
             counterexamples=(scaled("30 % more at κ = .2", "posterior/icl", 1.3, cell="d = 64, κ = 0.2"), scaled("30 % less at κ = 32", "posterior/icl", 0.7, cell="d = 64, κ = 32"), a_nan("posterior/icl", cell="d = 64, κ = 0.2", repetition=0)),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(

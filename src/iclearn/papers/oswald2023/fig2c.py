@@ -18,7 +18,7 @@ from ...core.rng import stream
 from ...tasks.varied_regression import Inputs
 from ...theory.depth import uniform_loss
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups
 from ..lab import Lab
 from .fig2 import runs
 from .setup import COLORS, CONTEXT, DIM, EVALUATION, SETUP, STEP, VARIANCE, changed, descent, evaluation
@@ -160,6 +160,7 @@ FIGURE = Figure(
                 changed("6 % higher at α = 2", "shifts", "loss", 1.07, case="inputs 2"), changed("with noise on all labels 7 % lower", "shifts", "loss", 0.93, case="noise 10"),
                 changed("NaN", "shifts", "loss", float("nan"), case="law sphere"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "closed_form", "The loss of the gradient step on all of these is the closed form.", "formulas", "4 standard errors, which are at most 2 % of the loss", closed_form,

@@ -11,7 +11,7 @@ import xarray as xr
 from ...models.deep_attention import DeepAttention, DeepAttentionModel
 from ...probes import copying
 from ..base import Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_seeds
 from ..lab import Lab
 from .fig2 import MOST
 from .setup import (
@@ -119,16 +119,19 @@ FIGURE = Figure(
         Claim(
             "reaches_descent", "Two layers over interleaved tokens reach the loss of one gradient step.", "ratio 1", f"5 %, in {MOST}", reaches,
             reason="the notebook's curve reaches its line; how closely is ours to say", counterexamples=(changed("a tenth higher", "training", "loss", 1.1), nan_of("loss")),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "copies", "After the first layer an input depends on the token that follows it, its label, far more than on other tokens.", "at least 5 times", MOST, copies,
             reason="without copying the ratio is about 1; no number was known", counterexamples=(changed("a fifth of it", "training", "following", 0.2), nan_of("following")),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "learned", "Training makes it so.", "the dependence on the next token grows at least 5 times", MOST, learned, reason="no number was known",
             counterexamples=(
                 Counterexample("there from the start", lambda data: {"training": data["training"].assign(following=data["training"]["following"] * 0 + 1.0)}), nan_of("following"),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     setup=f"{SETUP}\ntokens x_1, (0, …, 0, y_1), x_2, …, x_q with {POSITIONS} sinusoidal position channels appended, {CONTEXT} pairs; first layer softmax, second linear, untied, {STEPS} steps; Jacobians averaged over {PROMPTS} prompts; --preset small: {SMALL['steps']} steps of {SMALL['batch']}",

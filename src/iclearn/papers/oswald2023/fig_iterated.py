@@ -10,7 +10,7 @@ from ...models.transformer_forms import FullTransformer
 from ...probes import iterated_losses, label_updates
 from ...theory.depth import sampled_loss, uniform_spectra
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups
 from ..lab import Lab
 from .fig2 import runs
 from .setup import COLORS, CONTEXT, DIM, SETUP, SPECTRA, STEP, VARIANCE, band, changed, descent, evaluation
@@ -122,10 +122,12 @@ FIGURE = Figure(
             counterexamples=(
                 changed("6 % higher after ten", "loops", "median", 1.06, loop=10), changed("the mean 7 % lower", "loops", "mean", 0.93), changed("NaN", "loops", "mean", float("nan"), loop=5),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "improves", "More applications of the one layer make the prediction better.", "medians fall from 1 to 2, 5, 10 and 20 applications", "an order has no tolerance", improves,
             counterexamples=(changed("20 applications worse than 10", "loops", "median", 10.0, loop=20), changed("NaN", "loops", "median", float("nan"), loop=2)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "expected", "The mean loss of damped gradient descent is that of the spectra of S.", "(v/2) E tr (I − .75 η* S)^2k", "4 standard errors, at most 5 % each", expected, source="theory",

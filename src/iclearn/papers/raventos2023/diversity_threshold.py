@@ -222,6 +222,7 @@ FIGURE = Figure(
                 at_role("it stays half way to ridge", "memorized", "long", times(40.0), test="pool", reference="dmmse"), at_role("two seeds stay there", "memorized", "long", times(40.0), test="pool", reference="dmmse", seed=SOME),
                 at_role("one value is NaN", "memorized", "long", times(float("nan")), test="pool", reference="dmmse", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "away_below", "Below the threshold four times the training moves the transformer away from ridge on new tasks.", "Δ(transformer, ridge) grows from 10,000 to 40,000 steps at k = 32, 64 and 128", f"a factor above 1; {BOUND}", away, before=False,
@@ -231,6 +232,7 @@ FIGURE = Figure(
                 at_role("nothing changes but noise", "below", "long", lambda a: a * 0 + 0.1, test="new", reference="ridge"),
                 at_role("one value is NaN", "below", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "closer_above", "Above the threshold four times the training moves it towards ridge.", "Δ(transformer, ridge) falls from 10,000 to 40,000 steps at k = 1024", f"a factor below 1; {BOUND}", closer, before=False,
@@ -239,6 +241,7 @@ FIGURE = Figure(
                 at_role("it moves away", "above", "long", times(4.0), test="new", reference="ridge"), at_role("two seeds move away", "above", "long", times(10.0), test="new", reference="ridge", seed=SOME),
                 at_role("one value is NaN", "above", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "two_sides", "On new tasks the transformer is nearer to dMMSE after training on few tasks, and nearer to ridge after training on many.", "Δ(transformer, ridge) above Δ(transformer, dMMSE) for k ≤ 16 and below it for k = 64 … 4096", f"a ratio above and below 1; {BOUND}", sides, before=False,
@@ -247,11 +250,13 @@ FIGURE = Figure(
                 at_role("few tasks lead to ridge", "dmmse_side", "long", times(0.2), test="new", reference="ridge"), at_role("many tasks lead to dMMSE", "ridge_side", "long", times(0.01), test="new", reference="dmmse"),
                 at_role("two seeds of many tasks do", "ridge_side", "long", times(0.01), test="new", reference="dmmse", seed=SOME), at_role("one value is NaN", "dmmse_side", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "threshold_place", "The two lengths cross once, between 2⁷ and 2¹⁰ tasks.", "one crossing, k between 128 and 1024", "both bounds of the mean of log₂ k over seeds (Student, 95 % each side)", crossing, source="ours", before=False,
             reason="one seed of the notes crosses near 260; the pools trained for both lengths are 32, 64, 128, 256 and 1024; the threshold of the paper, 2¹¹ to 2¹² for this model, is that of 500,000 steps",
             counterexamples=(Counterexample("four times as far from ridge: no crossing", shifted(4.0)), Counterexample("a crossing below 2⁶", shifted(0.15, 1)), a_nan("long/delta", test="new", reference="ridge", seed=0)),
+            min_seeds=2,
         ),
         Claim(
             "ridge_for_many", "From 2¹⁰ tasks on the transformer is as good as ridge on new tasks, after 10,000 steps already.", "error at most 1.1 times that of ridge for k = 1024 … 2²⁰", f"10 %; {BOUND}", like_ridge, before=False,
@@ -260,6 +265,7 @@ FIGURE = Figure(
                 at_role("a sixth above ridge", "many", "short", times(1.12), test="new", reference="truth"), at_role("two seeds far above", "many", "long", times(1.4), test="new", reference="truth", seed=SOME),
                 at_role("one value is NaN", "many", "short", times(float("nan")), test="new", reference="truth", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "beats_dmmse", "On new tasks the transformer is better than dMMSE, the Bayes predictor of the tasks it was trained on.", "error below that of dMMSE for k = 32 … 4096", f"a ratio below 1; {BOUND}", beats, before=False,
@@ -268,6 +274,7 @@ FIGURE = Figure(
                 at_role("as bad as dMMSE", "beats", "short", times(2.4), test="new", reference="truth"), at_role("two seeds as bad", "beats", "long", times(2.4), test="new", reference="truth", seed=SOME),
                 at_role("one value is NaN", "beats", "long", times(float("nan")), test="new", reference="truth", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "errors_split", "Whatever the transformer has learned, its error on the pool is that of dMMSE plus Δ(transformer, dMMSE), and on new tasks that of ridge plus Δ(transformer, ridge).", "error − best error − Δ = 0", f"{ERRORS:g} standard errors over sequences, which are at most .05, for every run", splits, source="theory",

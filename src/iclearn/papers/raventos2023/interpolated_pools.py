@@ -118,6 +118,7 @@ FIGURE = Figure(
                 perturbed("nearer to ridge", 0, "transformer-dmmse", 4.0), perturbed("nearer to ridge in two seeds", 0, "transformer-dmmse", 4.0, seed=SOME),
                 perturbed("one value is NaN", 0, "transformer-ridge", float("nan"), seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "many_follow_ridge", "In the middle between two tasks of a pool of 2¹⁰ it follows ridge.", "Δ(transformer, ridge) below Δ(transformer, dMMSE) at α = ½", f"a ratio below 1; {BOUND}", many_follow,
@@ -125,6 +126,7 @@ FIGURE = Figure(
             counterexamples=(
                 perturbed("nearer to dMMSE", 1, "transformer-ridge", 40.0), perturbed("nearer to dMMSE in two seeds", 1, "transformer-ridge", 200.0, seed=SOME), perturbed("one value is NaN", 1, "transformer-dmmse", float("nan"), seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "ends_are_known", "At the ends of a path, which are tasks of the pool but for their norm, the transformer of 2⁵ tasks is better than in the middle, and better than ridge.", "its error at α = 0 and 1 below that at ½ and below that of ridge", f"ratios below 1; {BOUND}", ends_known, source="ours",
@@ -132,6 +134,7 @@ FIGURE = Figure(
             counterexamples=(
                 perturbed("as bad at the ends", 0, "transformer-truth", 3.0, place=[0.0, 1.0]), perturbed("good in the middle too", 0, "transformer-truth", 0.3, place=MIDDLE), perturbed("one value is NaN", 0, "transformer-truth", float("nan"), seed=[0], place=0.0),
             ),
+            min_seeds=2,
         ),
     ),
     choices=(

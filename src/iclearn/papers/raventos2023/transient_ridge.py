@@ -180,6 +180,7 @@ FIGURE = Figure(
                 Counterexample("it falls to the end", monotone), at_role("it ends where it was least", "transient", "long", lambda a: a.clip(max=0.06), test="new", reference="ridge"),
                 at_role("one value is NaN", "transient", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "lasting_many", "For many tasks it is not: the distance to ridge does not rise again.", "for k = 256 and 1024 the last Δ is below 1.2 times the least", f"a factor of {RISE}; {BOUND}", lasts, before=False,
@@ -188,6 +189,7 @@ FIGURE = Figure(
                 at_role("it rises twofold", "lasting", "long", lambda a: a * np.linspace(0.01, 3, a.shape[-1]), test="new", reference="ridge"), at_role("it rises in two seeds", "lasting", "long", lambda a: a * np.linspace(0.01, 3, a.shape[-1]), test="new", reference="ridge", seed=SOME),
                 at_role("one value is NaN", "lasting", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "later_for_more", "The more tasks, the later the minimum.", "log t* grows with log k over k = 16 … 128 (the paper's exponent: .47, for 50 times longer training)", "a slope above 0; one-sided 95 % bound of the mean over seeds (Student)", later_for_more, before=False,
@@ -196,6 +198,7 @@ FIGURE = Figure(
                 Counterexample("the order of the pools reversed", reversed_pools), Counterexample("no minimum: the last step for every pool", monotone),
                 at_role("one value is NaN", "transient", "long", times(float("nan")), test="new", reference="ridge", seed=[0]),
             ),
+            min_seeds=2,
         ),
         Claim(
             "pca_ends", "In the first two joint components runs of few tasks end at their dMMSE and runs of many tasks at ridge.", "the end is past half of the way from ridge to dMMSE at k = 16, and before half of it at k = 1024", f"half; {BOUND}", ends_apart,
@@ -204,6 +207,7 @@ FIGURE = Figure(
                 at_role("few tasks end at ridge", "memorized", "long", times(0.1), "score"), at_role("many tasks end at dMMSE", "above", "long", times(20.0), "score"), at_role("two seeds elsewhere", "memorized", "long", times(0.1), "score", seed=SOME),
                 at_role("one value is NaN", "memorized", "long", times(float("nan")), "score", seed=[0]),
             ),
+            min_seeds=2,
         ),
     ),
     choices=(

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator
 
 from ...theory.depth import gdpp_minima, gdpp_minimum, ridge_loss
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each, judge_groups, judge_seeds, worst
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_groups, judge_seeds, worst
 from ..lab import Lab
 from ..perturbing import a_nan, counter, plus, times
 from .setup import (
@@ -248,22 +248,27 @@ FIGURE = Figure(
                 counter("the oracle above the constant ridge", "exact/oracle", times(1.5), law="U(0, 5)"), counter("a trained model below the oracle", "trained/typical", plus(-1.0), cell=name_of("diag", 3)),
                 counter("three values are NaN", "trained/typical", times(float("nan")), cell=name_of("diag", 2), seed=SOME),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "diag_adapts", "Three layers with four numbers each (diag), trained at σ ~ U(0, 3), are below every model that is linear in the labels.", "below 2.0805, ridge with λ = E σ²", "4 standard errors, in more than half of the seeds (7 of 8)", partial(below, blocks="diag", layers=3, limit="constant"), before=False,
             reason="the median over 100 batches of 2048 fresh prompts, paired with ridge on the same ones", counterexamples=trained_counters("diag", 3, 0.2),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "diag_adapts_in_mean", "They are so in the mean over 204,800 prompts as well.", "below 2.0805, ridge with λ = E σ²", "4 standard errors, in more than half of the seeds (7 of 8)", partial(below, blocks="diag", layers=3, limit="constant", statistic="mean"), before=False, holds=False,
             reason="as diag_adapts; the model is a polynomial of degree 27 in the prompt, and a single prompt can rule its mean", counterexamples=trained_counters("diag", 3, 0.2, "mean"),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "diag_two_layers", "Two layers of diag are below the best GD++ of two layers.", "below 2.1874", "4 standard errors, in more than half of the seeds (7 of 8)", partial(below, blocks="diag", layers=2, limit="gdpp"), source="ours", before=False,
             reason="as diag_adapts; the gain is that of the label terms ω_xy and ω_yy", counterexamples=trained_counters("diag", 2, 0.1),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "full_adapts", "Three layers with full matrices, trained at σ ~ U(0, 3), are below it as well.", "below 2.0805, ridge with λ = E σ²", "4 standard errors, in more than half of the seeds (7 of 8); unfinished where the loss fell by 1 % from the fifth to the last sixth of training", partial(below, blocks="full", layers=3, limit="constant"), before=False,
             reason="as diag_adapts", counterexamples=trained_counters("full", 3, 0.2),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -11,6 +11,7 @@ from ...models.lsa import LSA
 from ...tasks import Covariance, LinearRegression
 from ...theory.xie2025 import gd_step, one_direction_loss, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import SEEDS, a_nan, changed, counter, exact_example, plus, times
 from .judges import judge_cells, judge_near_one, judge_optima
@@ -186,6 +187,7 @@ FIGURE = Figure(
             "formula", "Exact training ends at the general formula for any Λ and Σ.", "tr ΛΣ − tr(ΛFΛΣ) + 2w*ᵀΛw*/(Cd+2)", "relative 1e-3 above in every seed, never below", formula, source="theory",
             before=False, reason="a loss below would refute the formula; above, training may stop short; the plain gradient step is 2 % and more above",
             counterexamples=(Counterexample("yq-LSA is the plain gradient step", _plain), counter("one seed below, one case", "loss", times(0.999), case="Σ = Λ", member="d", seed=1), a_nan("loss", case="Σ spread", member="yq", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "gap", "The gap of d heads to yq-LSA is 2w*ᵀΛw*/(Cd+2): it does not depend on Σ.", "ratio 1", "3 % in every seed", same_gap, source="ours", before=False, reason="the gap is 0.18 in a loss of 5, and training leaves 1e-4 of the loss where Λ is spread",
@@ -193,11 +195,13 @@ FIGURE = Figure(
                 Counterexample("w*ᵀw* instead of w*ᵀΛw*", lambda data: changed(data, "loss", lambda a: a + 2 * NORM**2 / (CONTEXT * DIM + 2) - gaps(), member="d")),
                 counter("gap 5 % larger where Σ is spread", "loss", lambda a: a + 0.05 * gaps().sel(case="Σ spread"), case="Σ spread", member="d"), a_nan("loss", case="Σ = Λ", member="d", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "beats_descent", "yq-LSA is a gradient step preconditioned by F = ΣΛR⁻¹ and beats the best plain step from w*, except where F ∝ I: at Λ, Σ ∝ I, and for the one Σ ∝ (I − η(1+1/C)Λ)⁻¹ that fits Λ.",
             "gain 0 there, above 0.5 % in the other cases", "1e-4 for the zeros, in every seed", beats_descent, source="ours", before=False, reason="the smallest other gain is 2 %",
             counterexamples=(Counterexample("yq-LSA is the plain gradient step", _plain), counter("a gain of 0.1 % with the matched prior", "loss", times(0.999), case="Σ matched", member="yq"), a_nan("loss", case="Σ spread", member="yq", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "caught", "Where one direction holds more than half of tr ΛΣ, training of yq-LSA has a second minimum: the head reads that direction of the inputs only (p_y = 0), 45 % above the formula.", "every seed at the formula or there, some at each", "1e-4 of either loss; |p_y| below 1e-3 of ‖p‖", caught, source="ours", before=False,
@@ -206,6 +210,7 @@ FIGURE = Figure(
                 counter("a second level 1 % higher", "second/loss", times(1.01), seed=[0, 2, 4]), counter("no seed caught", "second/loss", lambda a: a * 0 + optimum(law_of(task_of(*SECOND))).step_loss),
                 counter("caught heads read the labels", "second/label_share", plus(0.1)), a_nan("second/loss", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -19,7 +19,7 @@ from ...core.recipe import Init, Optimizer, Recipe, Record
 from ...core.trace import Trace
 from ...theory.xie2025 import Law, LSAWeights, gd_step, head_growth_rate, takeover_norm
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
-from ..judging import judge_groups, judge_seeds
+from ..judging import SHARE_SEEDS, judge_groups, judge_seeds
 from ..lab import Lab
 from .examples import SEEDS, a_nan, changed, counter, plus, times
 from .judges import cells_of, judge_cells
@@ -256,6 +256,7 @@ FIGURE = Figure(
                 counter("turns 10 % higher for init 1e-3", "turns", times(1.1), init=1e-3), counter("turns 10 % lower for init 1e-6", "turns", times(0.9), init=1e-6),
                 Counterexample("turns of other seeds", lambda data: {**data, "turns": data["turns"].roll(seed=1)}), a_nan("turns", init=1e-3, seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "plateau", "Below the turn the loss has one plateau, at the loss d of the guess alone, and one drop: zhang2025's picture of a head that leaves its saddle.", "height d = 10, one drop", "0.1 % (init 1e-6 and 1e-9, m = 0.3); the height is read where the loss moves slowest, without the theory's level", plateau, source="ours",
@@ -264,6 +265,7 @@ FIGURE = Figure(
                 counter("plateau at the initial loss", f"{key(1e-9, QUIET)}/loss", plus(QUIET**2)), counter("two drops", f"{key(1e-6, QUIET)}/loss", lambda a: a + 2 / (1 + np.exp(6 * (a["time"] - 12)))),
                 a_nan(f"{key(1e-6, QUIET)}/loss", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "wait", "The plateau lasts longer by ln(1/init) over the growth rate s of a small head: the largest singular value of E[G_ab (w − w*)_j], √d at w* = 0.", "from init 1e-6 to 1e-9 longer by ln 1000 / s, s = 3.245 at m = 0.3", "1 % in every seed", wait, source="ours",
@@ -272,16 +274,19 @@ FIGURE = Figure(
                 Counterexample("plateaus 3 % shorter, as with another rate", lambda data: {**data, key(1e-9, QUIET): data[key(1e-9, QUIET)].isel(time=np.minimum(np.arange(STEPS + 1) * 1.018, STEPS).astype(int)).assign_coords(time=CLOCK)}),
                 a_nan(f"{key(1e-9, QUIET)}/loss", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "free_guess", "The guess has no plateau: from zero it relaxes as 1 − e^{−t/τ} while the head is small (one exponential, unlike the head, which must leave a saddle).", "ratio 1", "1 % at t = τ/2 in every seed, m = 0.3, init 1e-6", free_guess, source="ours",
             reason="a head of size 1e-6 cannot be felt by then",
             counterexamples=(counter("a guess that starts 0.01 τ late", f"{key(1e-6, QUIET)}/guess", lambda a: 1 - np.exp(-np.maximum(a["time"] - 0.01, 0)) + 0 * a), a_nan(f"{key(1e-6, QUIET)}/guess", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "ends_at_gd", "Either way the flow ends at the gradient step from w*.", "loss 5.2381", "0.1 % above after 24 τ, never below, every seed of every group", ends_at_gd, source="theory", before=False,
             reason="one head without a guess is 0.19 % above at ‖w*‖ = 0.2, the smallest norm here",
             counterexamples=(Counterexample("one group ends at one head without a guess", _one_head), a_nan(f"{key(1e-6, 2.0)}/loss", seed=1)),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -9,7 +9,7 @@ import xarray as xr
 from ...models.lsa import LSA
 from ...theory.xie2025 import Law
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word
-from ..judging import judge_close, worst
+from ..judging import MEAN_SEEDS, judge_close, worst
 from ..lab import Lab
 from .examples import SEEDS, a_nan, changed, counter, optima, rest_example, times
 from .judges import judge_floor
@@ -140,6 +140,7 @@ FIGURE = Figure(
                 counter("one setting 1.3 floors high, at rest", "rest/late", lambda a: a + 0.3 * 250 * 2e-3 / np.sqrt(512) * 2.2, setting=LABELS[0]),
                 a_nan("rest/late", setting=LABELS[1], member="1", seed=2),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "learning_rate", "The floor is in proportion to the learning rate, at equal σ_i.", "exponent 1", "0.15 for each model (B = 128 interpolated between 32 and 512)", rate, source="theory",

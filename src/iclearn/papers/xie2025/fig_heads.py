@@ -12,7 +12,7 @@ from ...core.threads import side_by_side
 from ...models import LSA, LSATogether
 from ...theory.xie2025 import Law, best_loss, minimal_heads, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, Word
-from ..judging import standard_error, worst
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, standard_error, worst
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, measured_example, optima, plus, times
 from .judges import judge_cells, judge_floor, judge_optima, judge_together, unless_moving, word_below
@@ -204,6 +204,7 @@ FIGURE = Figure(
             "no_more", "More than d+1 heads add nothing (exact training).", "loss of 12, 15 and 20 heads = loss of 11", "1e-4 in every seed, four norms",
             no_more, reason="a two-hundredth of the smallest gap, 0.0196; exact training leaves less", before=False,
             counterexamples=(counter("20 heads 2e-4 lower at one norm", "exact", plus(-2e-4), member=20, norm=3.0), a_nan("exact", member=20, seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "no_more_trained", "More than d+1 heads add nothing under the paper's training.", "loss of 20 heads not below that of 11",
@@ -213,6 +214,7 @@ FIGURE = Figure(
                 counter("20 heads gain 0.01 at one norm", "measured/late", plus(-0.01), member="20", norm=1.0),
                 counter("losses of 20 heads scatter by 0.02", "measured/late", lambda a: a + 0.02 * np.random.default_rng(0).normal(size=a.shape), member="20"),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "never_gd", "With a non-zero prior mean multi-head LSA does not reach one gradient step from w*, however many heads.",
@@ -223,6 +225,7 @@ FIGURE = Figure(
                 counter("20 heads reach the gradient step at ‖w*‖ = 1", "exact", lambda a: a * 0 + STEP_LOSS, member=20, norm=1.0),
                 counter("half a gap in exact training", "exact", plus(-0.01), norm=1.0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "exactly_d", "The optimum takes exactly d heads, one less than the paper's d+1; one head if w* = 0.", "10 (1 at w* = 0)",
@@ -232,6 +235,7 @@ FIGURE = Figure(
                 counter("9 heads suffice at ‖w*‖ = 3", "exact", lambda a: a * 0 + optimum(law(3.0)).loss, member=9, norm=3.0),
                 counter("10 heads do not suffice at ‖w*‖ = 1", "exact", plus(1e-3), member=10, norm=1.0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "few_heads", "With fewer than d heads the optimum is the one-dimensional search (observed, not proved).", "equal for H = 1 … 20, four norms",
@@ -240,6 +244,7 @@ FIGURE = Figure(
                 counter("one seed 1e-4 below the search", "exact", times(1 - 1e-4), member=2, norm=3.0, seed=4),
                 counter("3 heads 2e-4 above", "exact", times(1 + 2e-4), member=3, norm=10.0), a_nan("exact", member=2, seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "reached_one", "With one head the paper's training comes to rest above the optimum by Adam's noise floor (‖w*‖ ≤ 3).", "lr/(4√B) Σ σ_i above the exact optimum",
@@ -249,6 +254,7 @@ FIGURE = Figure(
                 counter("at the optimum, without noise", "measured/late", lambda a: a - 0.003, member="1"),
                 counter("1.5 floors at one norm", "measured/late", lambda a: a + 0.002, member="1", norm=1.0), a_nan("measured/late", member="1", seed=0),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "reached", "With more heads it does so too.", "lr/(4√B) Σ σ_i above the exact optimum", "15 % in the mean over seeds, at each norm and H; a cell off by that or by two standard errors whose excess fell by 10 % since the third fifth of the steps is unfinished",
@@ -257,6 +263,7 @@ FIGURE = Figure(
                 counter("the optimum without the gap at ‖w*‖ = 1", "measured/late", plus(-0.0196), norm=1.0),
                 counter("1.5 floors for 5 heads", "measured/late", plus(0.004), member="5"),
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "sampled", "Sampled losses of the trained weights are the exact ones.", "equal", "4 standard errors, each at most 0.005 (control variates)", sampled, source="theory",

@@ -9,6 +9,7 @@ import xarray as xr
 from ...models.lsa import LSA
 from ...theory.xie2025 import Law, bayes_loss, best_loss, gd_step, minimal_heads, optimum
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import a_nan, changed, counter, exact_example, plus, times
 from .judges import judge_cells, judge_optima, judge_together
@@ -134,6 +135,7 @@ FIGURE = Figure(
                 Counterexample("σ² twice as large in the formula", _gd_noise), counter("d+1 heads keep the noiseless gap at σ² = 10", "loss", plus(0.17647 - optimum(law(10.0)).gap), member="d+1", noise=10.0),
                 counter("one seed below", "loss", times(0.999), member="d+1", noise=1.0, seed=5), a_nan("loss", member="yq", noise=0.25, seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "heads_needed", "d heads still reach the optimum while 4κ(F⁻¹Δ)ᵀX(F⁻¹Δ) ≤ 1; with σ² = 10 and ‖w*‖ = 18 they do not, and d+1 do.",
@@ -145,6 +147,7 @@ FIGURE = Figure(
                 counter("d+1 heads do not suffice either", "strong", plus(0.02), member="d+1", norm=18.0), counter("d heads do not suffice at σ² = 4", "loss", plus(2e-3), member="d", noise=4.0),
                 a_nan("strong", member="d", norm=18.0, seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -8,6 +8,7 @@ import xarray as xr
 
 from ...theory.xie2025 import best_loss, gd_step
 from ..base import Choice, Claim, Counterexample, Data, Figure, Outcome, judge_seeds
+from ..judging import SHARE_SEEDS
 from ..lab import Lab
 from .examples import SEEDS, a_nan, changed, counter, plus, times
 from .judges import judge_cells
@@ -268,21 +269,25 @@ FIGURE = Figure(
                 counter("w_q ends 10 % from w*", "long/guess_distance", lambda a: a * 0 + 0.1 * NORM), counter("−p_x/p_y ends at 0.9 w*", "long/start_distance", lambda a: a * 0 + 0.1 * NORM),
                 counter("step size 10 % short", "long/step", times(0.9)), counter("predictions of 11 heads", "long/prediction", lambda a: a + apart(11)), a_nan("long/step", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "in_paper_steps", "It does so in the paper's 5000 steps.", "w_q = −p_x/p_y = w*, η = η*", "as yq_becomes_gd; unfinished where every seed that fails is 10 % closer than 1000 steps before", in_paper_steps, before=False,
             reason="as yq_becomes_gd; on the exact loss w_q is 2 to 6 % away after 5000 steps and there after 7500",
             counterexamples=(Counterexample("five seeds at rest 11 % from w*", _still_moving), counter("step size 10 % short", "path/step", times(0.9)), a_nan("path/start_distance", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "exact_ends", "On the exact loss, from the same weights with the same Adam, yq-LSA ends at the gradient step from w*.", "w_q = −p_x/p_y = w*, η = η*", "1e-3 of ‖w*‖ and of η after 10000 steps, every seed", exact_ends, source="theory",
             reason="Adam at 5e-4 trembles by 1e-4",
             counterexamples=(counter("−p_x/p_y 1 % away", "exact/start_distance", plus(0.01 * NORM)), counter("η of d+2 instead of d+1", "exact/step", times(21 / 22)), a_nan("exact/guess_distance", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "others_do_not", "Multi-head LSA without a guess stays apart from it.", "prediction difference √(L*_H − L_GD) for H = 1, 2, 5, 11, 20", "10 % in every seed, every H", others_do_not, before=False,
             reason="4096 prompts give 2 %; a loss 0.03 above the optimum gives 8 % at H = 11",
             counterexamples=(counter("20 heads half as far", "path/prediction", times(0.5), member="20"), counter("2 heads 15 % too far", "path/prediction", times(1.15), member="2"), a_nan("path/prediction", member="5", seed=0)),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "adam_stops_short", "At ‖w*‖ = 10 the paper's steps do not suffice: w_q has gone part of the way, less far than Adam could move it (lr × steps is 0.79 of w*_i), as the head carries the mean meanwhile (fig_dynamics). Four times the learning rate, or on the exact loss four times the steps, suffice.",
@@ -293,6 +298,7 @@ FIGURE = Figure(
                 counter("the paper's steps suffice", "large/slow_loss", lambda a: a * 0 + 1.01 * STEP_LOSS), counter("lr 2e-3 does not", "large/fast_loss", times(1.05)),
                 counter("20000 steps do not suffice", "far/guess_distance", plus(0.2 * LARGE)), a_nan("large/slow_loss", seed=0),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

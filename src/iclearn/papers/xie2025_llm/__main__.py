@@ -10,7 +10,7 @@ import numpy as np
 from ...core.errors import IclearnError
 from ...llm.conditions import NOISES, condition
 from ...llm.metrics import METRICS, Interval, bootstrap, copy_rate, slope
-from ..collect import default_seeds, load_paper, paper_options
+from ..collect import load_paper, paper_options, stored_seeds
 from ..lab import Lab
 from . import fig_conditions, fig_copy, fig_shots
 from .setup import View, model_title
@@ -26,7 +26,7 @@ def tables(out: Path) -> str:
     """Every condition with its measures, the guess alone beside it; then the dependence on the number of shots."""
     paper = load_paper("xie2025-llm")
     options = paper_options(paper, {}, out, draw_only=True)
-    lab = Lab(out, seeds=default_seeds(paper, out), offline=True, options=options)
+    lab = Lab(out, seeds=stored_seeds(out) or paper.seeds, offline=True, options=options)
     views = {**fig_copy.collect(lab), **fig_conditions.collect(lab)}
     names = [*fig_conditions.CONDITIONS[:-1], *(f"noise{size:g}" for size in NOISES), "oracle"]
     lines = [

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.trace import Trace
 from ...probes.plateaus import find_plateaus
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, Word, judge_groups, judge_mean, judge_seeds, standard_error
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, Word, judge_groups, judge_mean, judge_seeds, standard_error
 from ..lab import Lab
 from .examples import NAN_LOSS, Change, changed_loss, merged_run, scaled_loss, spoiled, stairs, wobble
 from .judges import judge_within
@@ -21,7 +21,7 @@ FAMILIES = ("merged", "mlp")
 
 
 def collect(lab: Lab) -> Data:
-    seeds = range(2 * lab.num_seeds)
+    seeds = lab.seeds
     plans = {
         (family, prompts): [merged_recipe(seed, public_task(prompts=prompts), family) for seed in seeds]
         for prompts in PROMPTS
@@ -174,6 +174,7 @@ FIGURE = Figure(
                 spoiled("a second drop in every run", changed_loss(lambda loss: np.resize(stairs(1.0, 0.6, 0.14, width=len(loss) // 3), len(loss)))),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "full_difference",
@@ -185,6 +186,7 @@ FIGURE = Figure(
                 spoiled("attention ends a tenth higher", scaled_loss(1.1), "merged"),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "decay", "The difference that finitely many prompts make between full attention and the network falls as 1/P.",
@@ -192,12 +194,14 @@ FIGURE = Figure(
             "the mean slope over seeds, give or take two standard errors, within 0.3", decay, source="ours",
             reason="the zero blocks are driven by sample fluctuations P^-1/2 and act back through them: second order; 0.3 separates 1/P from the P^-1/2 of a first-order effect",
             counterexamples=(Counterexample("differences fall as the square root of P", _square_root), NAN_LOSS),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "vanishes", "With more prompts the difference vanishes faster than the sample fluctuations themselves, P^-1/2.",
             "slope below −½, −1 in the limit", "the mean slope over seeds and two standard errors", vanishes, source="ours", before=False,
             reason="second order in the fluctuations, which is P^-1/2 again where they couple two growth rates as near as ‖Λ²‖ = 0.188 and λ_1² = 0.16 more strongly than these differ",
             counterexamples=(Counterexample("differences fall as the square root of P", _square_root), NAN_LOSS),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "at_minimum", "Training ends at the minimum of the training loss.", "c − bᵀM⁺b of the set",
@@ -208,6 +212,7 @@ FIGURE = Figure(
                 spoiled("losses below the minimum", scaled_loss(0.9)),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "near_theory", "The final loss of attention is that of the optimum (11), L(M_D) = 0.13600.", f"{levels(4)[-1]:.5f}",
@@ -218,6 +223,7 @@ FIGURE = Figure(
                 Counterexample("noise of 20 %", lambda data: {**data, "merged": {p: [scaled_loss(1 + 0.2 * (-1) ** i)(t) for i, t in enumerate(ts)] for p, ts in data["merged"].items()}}),
                 NAN_LOSS,
             ),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(
@@ -242,4 +248,5 @@ FIGURE = Figure(
 model: merged attention H=8, full; two-layer linear network of width 8 on z; same initial weights, twice as many seeds as elsewhere
 init 1e-6; for step in 6001: W ← W − 0.001 · ∂loss/∂W, loss = mean over prompts of (y_q − ŷ_q)²""",
     cost="15 s on 2 cores",
+    seeds=12,
 )  # fmt: skip

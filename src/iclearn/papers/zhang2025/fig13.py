@@ -10,7 +10,7 @@ import xarray as xr
 
 from ...core.recipe import Recipe
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_mean, judge_seeds, worst
+from ..judging import SHARE_SEEDS, Outcome, judge_mean, judge_seeds, least_for_mean, worst
 from ..lab import Lab
 from .context_lengths import (
     LENGTHS,
@@ -32,7 +32,8 @@ SHORT = tuple(n for n in LENGTHS if n <= CONTEXT // 2)
 LONG = tuple(n for n in LENGTHS if n >= CONTEXT)
 PROMPTS = {"merged": 5000, "separate": 10_000}
 STEPS = {"merged": 2501, "separate": 40001}
-MANY = ("separate", "prefixes")  # twice as many seeds: about one start in six makes two drops at once
+MANY = ("separate", "prefixes")  # about one start in six makes two drops at once: it has all planned seeds
+FEW = 6  # seeds of the others
 
 
 def recipe(family: str, seed: int, prompts: int | None, *, prefixes: bool, normalize: str = "tokens") -> Recipe:
@@ -48,15 +49,17 @@ def recipe(family: str, seed: int, prompts: int | None, *, prefixes: bool, norma
 
 
 def collect(lab: Lab) -> Data:
+    few = lab.seeds_or(FEW)
+
     def plan(family: str, training: str) -> list[Recipe]:
-        seeds = range(2 * lab.num_seeds) if (family, training) == MANY else lab.seeds
+        seeds = lab.seeds if (family, training) == MANY else few
         return [recipe(family, s, PROMPTS[family], prefixes=training == "prefixes") for s in seeds]
 
     plans = {(family, training): plan(family, training) for family in PROMPTS for training in TRAINING}
     exact = {
-        "prefixes": [recipe("merged", s, None, prefixes=True) for s in lab.seeds],
-        "fixed": [recipe("merged", s, None, prefixes=False) for s in lab.seeds],
-        "fixed, sum over tokens": [recipe("merged", s, None, prefixes=False, normalize="none") for s in lab.seeds],
+        "prefixes": [recipe("merged", s, None, prefixes=True) for s in few],
+        "fixed": [recipe("merged", s, None, prefixes=False) for s in few],
+        "fixed, sum over tokens": [recipe("merged", s, None, prefixes=False, normalize="none") for s in few],
     }
     groups = run_groups(lab, {**plans, **exact})
     runs = {name: groups[name] for name in plans}
@@ -74,7 +77,7 @@ def collect(lab: Lab) -> Data:
                 if key[0] == "merged"
             ]
         )
-        return tests_of(closed, drawn, lab.seeds)
+        return tests_of(closed, drawn, few)
 
     return {"runs": runs, "tests": lab.dataset("fig13", parameters, compute)}
 
@@ -212,12 +215,14 @@ FIGURE = Figure(
             drops("merged", 1), source="ours",
             reason="a count",
             counterexamples=(spoiled("two drops", changed_loss(lambda loss: np.resize(stairs(1.0, 0.6, 0.3, width=len(loss) // 3 + 1), len(loss))), "runs", ("merged", "prefixes")), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_drops", "Trained on all prefixes separate attention still makes D = 4 drops.", "4", "more than half of the seeds",
             drops("separate", 4), source="ours", before=False,
             reason="two heads that start alike can make one drop of two, so not every run has to show four",
             counterexamples=(spoiled("three drops", changed_loss(lambda loss: np.resize(stairs(1.0, 0.6, 0.45, 0.3, width=len(loss) // 4 + 1), len(loss))), "runs", MANY), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "heights", "Its plateaus are at (19) with means over the context lengths: tr Λ − Σ λ_d ⟨g⟩²/⟨g² a_d⟩.",
@@ -229,6 +234,7 @@ FIGURE = Figure(
                 Counterexample("noise of 20 %", lambda data: {**data, "runs": {**data["runs"], MANY: [scaled_loss(1 + 0.2 * (-1) ** i)(t) for i, t in enumerate(data["runs"][MANY])]}}),
                 NAN_LOSS,
             ),
+            min_seeds=least_for_mean(4),
         ),
         Claim(
             "shorter_contexts", "On contexts of up to half the length, training on all prefixes is closer to the optimum (11) of the test length than training on whole prompts.",
@@ -236,6 +242,7 @@ FIGURE = Figure(
             closer("prefixes", SHORT), source="ours",
             reason="closed form: no sampling error",
             counterexamples=(SWAPPED, spoiled_tests("as far as whole prompts at 4 pairs", lambda tests: tests.assign(closed=tests["closed"].where(tests["length"] != 4, 0.9))), spoiled_tests("test losses NaN", lambda tests: tests.where(tests["length"] != 8))),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "longer_contexts", "The price: from the training length on it is further from the optimum (11).",
@@ -243,6 +250,7 @@ FIGURE = Figure(
             closer("fixed", LONG), source="ours",
             reason="closed form: no sampling error",
             counterexamples=(SWAPPED, NAN_TESTS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "optimum", "Trained on whole prompts of 31 pairs, attention is the optimum (11) at 31 pairs and at no other length.",
@@ -255,12 +263,14 @@ FIGURE = Figure(
                 spoiled_tests("losses of random matrices", lambda tests: tests.assign(closed=tests["closed"] + np.random.default_rng(0).uniform(0.1, 1, tests["closed"].shape))),
                 NAN_TESTS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "division", "Without dividing by the number of tokens (the public code without --vary_len) a trained model is useless at 200 pairs.",
             "worse than answering 0, loss > 1", "more than half of the seeds", division, source="ours",
             reason="answering 0 costs tr Λ = 1",
             counterexamples=(spoiled_tests("losses a thirtieth", lambda tests: tests.assign(closed=tests["closed"] / 30)), spoiled_tests("test losses NaN", lambda tests: tests.where(tests["length"] != LENGTHS[-1]))),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "sampled", "Full models trained on 5000 prompts, tested on fresh prompts, follow the closed form at every length.",
@@ -273,6 +283,7 @@ FIGURE = Figure(
                 spoiled_tests("one length off by a third", lambda tests: tests.assign(drawn=tests["drawn"].where(tests["drawn_length"] != 64, 1.33 * tests["drawn"]))),
                 NAN_TESTS,
             ),
+            min_seeds=least_for_mean(12),
         ),
     ),
     choices=(
@@ -289,4 +300,5 @@ merged H=8, P=5000 and P=∞, init 1e-6, lr 0.1, 2501 steps; separate H=5 R=1, P
 the same with whole prompts of 31 pairs; for the last curve lr 0.001, 6001 steps without the division
 test: population loss of the trained W at 4..200 pairs; full models (P=5000) on 5000 fresh prompts""",
     cost="40 s on 2 cores",
+    seeds=12,
 )  # fmt: skip

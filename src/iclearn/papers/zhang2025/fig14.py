@@ -12,7 +12,7 @@ from ...core.recipe import Recipe
 from ...core.trace import Trace
 from ...tasks.regression import IN_CONTEXT, IN_WEIGHT
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups, judge_seeds, worst
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_groups, judge_seeds, worst
 from ..lab import Lab
 from .examples import SEEDS, Change, curve, spoiled, wobble
 from .setup import levels, merged_recipe, public_task, run_groups
@@ -240,6 +240,7 @@ FIGURE = Figure(
                 spoiled("the in-context loss rises to 1.7 only in half of the runs", changed_tests(lambda name, loss: np.minimum(loss, 1.7)), "runs", 0.0, half=True),
                 NAN,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "published_rise", "With c = 0 the in-context loss rises to about 2.2.", "2.2, one published run",
@@ -250,6 +251,7 @@ FIGURE = Figure(
                 Counterexample("runs that scatter by 30 %", lambda data: {"runs": {**data["runs"], 0.0: [changed_tests(lambda n, loss, f=1 + 0.3 * (-1) ** i: f * loss)(t) for i, t in enumerate(data["runs"][0.0])]}}),
                 NAN,
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "first_then_lost", "With 0 < c < 1 the in-weight loss falls first and then rises again while the in-context loss falls.",
@@ -257,6 +259,7 @@ FIGURE = Figure(
             "more than half of the seeds for each of the four mixes", first_then_lost,
             reason="a tenth of the start is several times what 5000 test prompts make the loss fluctuate",
             counterexamples=(EXCHANGED, ONE_MIX, NAN),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "weights_before_context", "With 0 < c < 1 in-weight learning comes before in-context learning.",
@@ -264,6 +267,7 @@ FIGURE = Figure(
             weights_before_context,
             reason="a comparison of two times on the same run",
             counterexamples=(EXCHANGED, spoiled("the two test sets exchanged in one mix", exchanged, "runs", 0.4), NAN),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "published_minima", "Where the in-weight loss turns and ends: the published runs at c = 0.2 and 0.8.",
@@ -275,6 +279,7 @@ FIGURE = Figure(
                 spoiled("curves at half the speed", changed_tests(lambda name, loss: loss[np.arange(len(loss)) // 2]), "runs", 0.8),
                 EXCHANGED, NAN,
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "later_and_shallower", "The more in-context prompts, the later and shallower the in-weight minimum.",
@@ -284,6 +289,7 @@ FIGURE = Figure(
                 Counterexample("two mixes exchanged", lambda data: {"runs": {**data["runs"], 0.4: data["runs"][0.6], 0.6: data["runs"][0.4]}}),
                 NAN,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "never_learned", "Without in-weight prompts (c = 1) the in-weight task is never learned.",
@@ -293,6 +299,7 @@ FIGURE = Figure(
                 Counterexample("runs with 80 % in-context prompts", lambda data: {"runs": {**data["runs"], 1.0: data["runs"][0.8]}}),
                 NAN,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...theory.zhang2025 import predict
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_mean, judge_seeds
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_mean, judge_seeds
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, merged_run, spoiled, wobble
 from .setup import CONTEXT, GAIN, basis, eigenvalues, half_step, merged_recipe, public_task
@@ -94,6 +94,7 @@ FIGURE = Figure(
                 spoiled("half of the runs end 1 % higher", changed_loss(lambda loss: loss + 0.01), "population", half=True),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "drop_time", "The drop comes when the w_init derived from the initial weights says.",
@@ -104,6 +105,7 @@ FIGURE = Figure(
                 Counterexample("times scattered by 30 %", lambda data: {**data, "finite": [slower(1 + 0.3 * (-1) ** i)(t) for i, t in enumerate(data["finite"])]}),
                 NAN_LOSS,
             ),
+            min_seeds=MEAN_SEEDS,
         ),
     ),
     choices=(

@@ -8,7 +8,7 @@ import numpy as np
 from ...core.trace import Trace
 from ...theory.zhang2025 import saddle_weights
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, Word, judge_seeds, worst
+from ..judging import SHARE_SEEDS, Outcome, Word, judge_seeds, worst
 from ..lab import Lab
 from .drops import learned_times, predicted_drops
 from .examples import (
@@ -140,6 +140,7 @@ FIGURE = Figure(
                 spoiled("a head missing in half of the runs", changed_weights(lambda n, w: w * np.append(np.ones(w.shape[1] - 3), [0, 1, 1]).reshape(-1, *[1] * (w.ndim - 2))), "per_head", half=True),
                 ZERO_WEIGHTS, RANDOM_WEIGHTS, NAN_WEIGHTS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "drop_times", "The drops come when (21) says, started from v_0 derived from each head's initial weights.",
@@ -165,4 +166,5 @@ FIGURE = Figure(
     ),
     setup="the runs of fig3a with entries, the same with P=∞, and per_head with P=∞ over 40001 steps; theory: drop_sequence from the initial weights, (21) for each new head",
     cost="5 s on 2 cores beyond fig3a",
+    seeds=24,
 )  # fmt: skip

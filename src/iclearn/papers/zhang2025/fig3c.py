@@ -8,7 +8,7 @@ import numpy as np
 from ...core.trace import Trace
 from ...probes.reading import separate_weights
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups, judge_seeds
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_groups, judge_seeds
 from ..lab import Lab
 from .drops import assignment
 from .examples import (
@@ -36,7 +36,7 @@ SETTINGS = ("finite", "population")
 
 def collect(lab: Lab) -> Data:
     plans = {"finite": recipes(lab, "entries"), "population": recipes(lab, "entries", None)}
-    flows = run_groups(lab, {scale: flow_recipes("separate", scale, lab.seeds) for scale in SCALES})
+    flows = run_groups(lab, {scale: flow_recipes("separate", scale, lab.seeds_or(6)) for scale in SCALES})
     return {**run_groups(lab, plans), "scales": flows}
 
 
@@ -165,6 +165,7 @@ FIGURE = Figure(
             counterexamples=(
                 Counterexample("1 − cosine ∝ init", _first_order), ZERO_WEIGHTS, RANDOM_WEIGHTS, NAN_WEIGHTS,
             ),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "limit", "In the limit each grown head points along one eigenvector, each its own.", "cosine above 0.99 for all four heads of a run at init 1e-3",
@@ -174,6 +175,7 @@ FIGURE = Figure(
                 spoiled("keys tilted by 10 degrees in half of the runs", tilted(np.pi / 18), "scales", LIMIT, half=True),
                 ZERO_WEIGHTS, RANDOM_WEIGHTS, NAN_WEIGHTS, FEW_RECORDS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "aligned", "In the paper's own setting (init 1e-2, 80000 prompts) each grown head already points along its eigenvector.",
@@ -183,6 +185,7 @@ FIGURE = Figure(
                 spoiled("keys tilted by 30 degrees", tilted(np.pi / 6), "finite"),
                 ZERO_WEIGHTS, RANDOM_WEIGHTS, NAN_WEIGHTS, FEW_RECORDS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "one_a_drop", "Each drop is a new head learning the next eigenvector.", "heads grow in the order of the eigenvalues",
@@ -193,6 +196,7 @@ FIGURE = Figure(
                 spoiled("one head learns two", changed_weights(_one_head), "finite"),
                 ZERO_WEIGHTS, NAN_WEIGHTS, FEW_RECORDS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(
@@ -211,4 +215,5 @@ FIGURE = Figure(
     ),
     setup="the runs of fig3a (entries) and the same with P=∞, keys and queries in the eigenbasis of Λ at 600 recorded steps; the law: gradient flow runs of fig6 (per_head, P=∞, init 3e-4 to 1e-2)",
     cost="20 s on 2 cores beyond fig3a and fig6",
+    seeds=24,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from ...probes.predictors_match import nearest_predictor
 from ...probes.saddle_stays import NEAR
 from ...theory.zhang2025 import pcr_matrix
 from ..base import Choice, Claim, Data, Figure
-from ..judging import Outcome, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_seeds
 from ..lab import Lab
 from .examples import NAN_WEIGHTS, RANDOM_WEIGHTS, ZERO_WEIGHTS, changed_weights, cut, separate_run, spoiled, turned
 from .fig3a import recipes
@@ -104,12 +104,14 @@ FIGURE = Figure(
             "nearest PCR is m on plateau m, m = 0 to 3", "98 % of the recorded steps on plateaus, more than half of the seeds", nearest,
             reason="records at the edge of a plateau, a quarter of the gap from its level, are still nearer to its own PCR than to the next",
             counterexamples=SPOILED,
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "close", "On a plateau the trained function comes close to that PCR.",
             "distance small against that between neighboring PCRs", "15 % of it at the closest, m = 0 to 3, more than half of the seeds", close, source="theory", before=False,
             reason="80000 prompts tilt the heads and the small heads are not zero; a function half way to the next PCR is at 50 %",
             counterexamples=(TOO_LARGE, *SPOILED),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(
@@ -120,4 +122,5 @@ FIGURE = Figure(
     ),
     setup="the runs of fig3a (entries); distance = √E(ŷ − ŷ_PCR)² over infinitely many prompts, from the effective matrix Σ v k qᵀ; plateau m: loss within a quarter of the gaps around L(M_m)",
     cost="none beyond fig3a",
+    seeds=24,
 )  # fmt: skip

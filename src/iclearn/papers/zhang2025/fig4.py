@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 
 from ..base import Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_groups
 from ..lab import Lab
 from .examples import NAN_LOSS, cut, spoiled
 from .ranks import CHOICES, SETUP, collect_ranks, example_ranks, expected_long, match, rank_claims, shared_claims
@@ -84,6 +84,7 @@ FIGURE = Figure(
                 Counterexample("rank one as rank 8", lambda data: {**data, "entries": {**data["entries"], "R=1": data["entries"]["R=8"]}}),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "per_head_slower", "With the README's later initialization 20001 steps leave ranks 1 and 2 unfinished.",
@@ -93,6 +94,7 @@ FIGURE = Figure(
                 Counterexample("runs of rank 2 as runs of rank 8", lambda data: {**data, "per_head": {**data["per_head"], "R=2": data["entries"]["R=8"]}}),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=CHOICES,

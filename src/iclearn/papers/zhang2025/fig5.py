@@ -11,7 +11,7 @@ import numpy as np
 from ...core.recipe import Init, Recipe
 from ...probes.plateaus import find_plateaus
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_groups, judge_seeds
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, curve, scaled_loss, spoiled, stairs
 from .judges import drops_of
@@ -127,18 +127,21 @@ FIGURE = Figure(
             "drops of 2 % of the whole fall and more; more than half of the seeds", one_drop,
             reason="a quarter of the smallest drop in (19) is 2 % of the fall",
             counterexamples=(SWAPPED, NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_several", "Separate softmax attention learns in several drops.", "2 or more",
             "drops of 2 % of the whole fall and more; more than half of the seeds", several, before=False,
             reason="a quarter of the smallest drop in (19) is 2 % of the fall",
             counterexamples=(SWAPPED, ONE_DROP, NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "more_than_merged", "Separate softmax attention makes more drops than merged on the same prompts.",
             "more, seed by seed", "more than half of the seeds", more_than_merged, before=False,
             reason="a comparison of two counts on the same prompts",
             counterexamples=(SWAPPED, ONE_DROP, NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "near_linear", "Its plateaus are near linear attention's L(M_m).",
@@ -152,6 +155,7 @@ FIGURE = Figure(
                 ONE_DROP,
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "final_loss", "Both end near linear attention's optimum (11).", f"{levels(4)[-1]:.4f}",
@@ -162,6 +166,7 @@ FIGURE = Figure(
                 spoiled("separate attention ends 15 % higher", scaled_loss(1.15), "separate"),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

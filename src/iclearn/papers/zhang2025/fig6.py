@@ -23,7 +23,7 @@ from ...theory.zhang2025 import (
     read_weights,
 )
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups, judge_seeds, standard_error
+from ..judging import MEAN_SEEDS, SHARE_SEEDS, Outcome, judge_groups, judge_seeds, standard_error
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, curve, merged_run, scaled_time, separate_run, spoiled, stretched_time
 from .judges import judge_within
@@ -294,42 +294,49 @@ FIGURE = Figure(
             law("merged", UNIT, 0.005), source="theory",
             reason="the curve is sampled every 0.002 of the 2 it is fitted over",
             counterexamples=(other_law("merged"), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_inverse", "Separate attention's first plateau lasts ∝ 1/init.", "exponent −1 (init 1e-3 to 1e-2)",
             "0.05, more than half of the seeds", law("separate", -1.0, 0.05), source="theory",
             reason="the constant that (21) takes off 1/(g λ² v_0) is some 4 % of it at init 1e-2",
             counterexamples=(other_law("separate"), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "merged_predicted", "The end of merged attention's plateau follows from the initial weights' growing mode.",
             "measured / predicted = 1", "0.5 % for init ≤ 1e-3, more than half of the seeds at every scale", nothing_fitted("merged", 0.005), source="theory",
             reason="plateaus last 0.6 and more, sampled every 0.002",
             counterexamples=(later("merged", 1.02), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_predicted", "The end of separate attention's first plateau follows from the fastest head's v_0.",
             "measured / predicted = 1", "2 % for init ≤ 1e-2, more than half of the seeds at every scale", nothing_fitted("separate", 0.02), source="theory",
             reason="the other heads, of order init/v* = 2 %, are left out",
             counterexamples=(later("separate", 1.05), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_whole", "The time until the last eigenvector is learned is ∝ 1/init too.", "exponent −1",
             "the mean over seeds, give or take two standard errors, within 0.1", last_drop, source="ours", before=False,
             reason="which head comes next, and so a seed's exponent, changes a little with the scale",
             counterexamples=(other_law("separate"), NAN_LOSS),
+            min_seeds=MEAN_SEEDS,
         ),
         Claim(
             "merged_large", "From large initial weights merged attention's loss decays from step 0 without a plateau.",
             "no plateau, fastest at step 0 (init 0.1 and 0.3)", "more than half of the seeds at every scale", large("merged"),
             reason="a count and a comparison of speeds on the same curve",
             counterexamples=(slow_start("merged"), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "separate_large", "From large initial weights separate attention's loss decays from step 0 without a plateau.",
             "no plateau, fastest at step 0 (init 1)", "more than half of the seeds", large("separate"),
             reason="a count and a comparison of speeds on the same curve",
             counterexamples=(slow_start("separate"), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups
+from ..judging import SHARE_SEEDS, Outcome, judge_groups
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, curve, scaled_loss, spoiled, stairs
 from .setup import draw_levels, levels, public_task, run_groups, separate_recipe
@@ -82,6 +82,7 @@ FIGURE = Figure(
                 spoiled("losses 0.3 % too high", scaled_loss(1.003)),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

@@ -13,7 +13,7 @@ from ...probes.reading import effective_matrices
 from ...theory.zhang2025 import fixed_point_matrix, subsets
 from ...theory.zhang2025 import landscape as fixed_points
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_each, judge_seeds, judge_true
+from ..judging import SHARE_SEEDS, Outcome, judge_each, judge_seeds, judge_true
 from ..lab import Lab
 from .examples import (
     FEW_RECORDS,
@@ -155,6 +155,7 @@ FIGURE = Figure(
                 spoiled("half of the runs learn {1,3} before {1,2,3}", turned(np.eye(4)[[0, 2, 1, 3]]), "runs", half=True),
                 spoiled("W a fifth too large", changed_weights(lambda n, w: 1.2 * w if n == "value" else w)),
             ),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "indices", "The M_m have no direction of descent of second order: they are left by cubic growth, which is why the plateaus are long; all other fixed points have one.",

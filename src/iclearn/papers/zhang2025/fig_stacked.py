@@ -9,7 +9,7 @@ from ...core.recipe import Init
 from ...core.trace import Trace
 from ...probes.growth import escape_time
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import Outcome, judge_groups, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_groups, judge_seeds
 from ..lab import Lab
 from .drops import predicted_drops
 from .examples import NAN_LOSS, SEEDS, changed_loss, scaled_time, separate_run, spoiled
@@ -114,12 +114,14 @@ FIGURE = Figure(
             f"first drop after step {README_STEPS}", "more than half of the seeds", stuck, source="ours",
             reason="a count",
             counterexamples=(EXCHANGED, NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "leaves", "With the initialization that belongs to the README they do.", f"first drop before step {README_STEPS}",
             "more than half of the seeds", leaves, source="ours",
             reason="a count",
             counterexamples=(EXCHANGED, spoiled("no drop", changed_loss(np.ones_like), "per_head"), NAN_LOSS),
+            min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "explained", "The time of the first drop follows from the initial weights, under either initialization.",
@@ -130,6 +132,7 @@ FIGURE = Figure(
                 spoiled("no drop under one of them", changed_loss(np.ones_like), "stacked"),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     ),
     choices=(

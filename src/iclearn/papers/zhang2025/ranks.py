@@ -11,7 +11,7 @@ from ...core.trace import Trace
 from ...probes.saddle_stays import SaddleMatch, match_plateaus
 from ...theory.zhang2025 import conspicuous_plateaus
 from ..base import Choice, Claim, Counterexample, Data
-from ..judging import Outcome, judge_seeds
+from ..judging import SHARE_SEEDS, Outcome, judge_seeds, least_for_mean
 from ..lab import Lab
 from .drops import Wait, by_kind, judge_exponent, judge_waits, waits
 from .examples import (
@@ -228,6 +228,7 @@ def shared_claims() -> tuple[Claim, ...]:
                 spoiled("levels moved down by a fifth of the gap", moved_levels(-0.2), "entries"),
                 NAN_LOSS,
             ),
+            min_seeds=least_for_mean(8),
         ),
         Claim(
             "waits", "How long each eigenvector lets wait follows from the initial weights: which head escapes when, which pair of a grown head grows next.",
@@ -256,5 +257,6 @@ def shared_claims() -> tuple[Claim, ...]:
                 spoiled("stays at multiples of R twenty times shorter", brief, "entries"),
                 NAN_LOSS,
             ),
+            min_seeds=SHARE_SEEDS,
         ),
     )  # fmt: skip
