@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
         print(json_text({"paper": paper.id, "page": report.page, "verdicts": verdicts}))
     elif not args.quiet:
         terminal_table(verdicts)
-        print(f"{summary_line(verdicts)} Page: {report.page}")
+        print(f"{summary_line(verdicts, paper)} Page: {report.page}")
     if report.stale:
         print(f"iclearn reproduce: {stale_sentence(report.stale)}", file=sys.stderr)
     for v in report.broken:

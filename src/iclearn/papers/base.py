@@ -12,8 +12,8 @@ import html
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Data = Mapping[str, Any]
-Source = Literal["paper", "theory", "ours", "design"]
+Source = Literal["paper", "second-hand", "other", "theory", "ours", "design"]
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,10 @@ class Claim:
         tolerance: how close is close enough.
         judge: from the figure's data to an Outcome.
         reason: why this tolerance.
-        source: ``paper`` (stated there), ``theory`` (follows from its formulas), ``ours`` (found by this project) or
-            ``design`` (about a choice of ours where the paper is silent).
+        source: ``paper`` (stated in its text), ``second-hand`` (attributed to it by its abstract, its code, a review or
+            notes; the text was not read, and the claim is not counted as the paper's), ``other`` (stated by another
+            paper, which the statement names), ``theory`` (follows from the paper's formulas), ``ours`` (found by this
+            project) or ``design`` (about a choice of ours where the paper is silent).
         before: whether statement and tolerance were fixed before data were seen; if not, the figure's register of
             choices says what was changed and what came out before.
         counterexamples: perturbed data under which the verdict is not ``reproduced``; at least one.
@@ -147,6 +149,7 @@ class Verdict:
     definition: str
     counterexamples: dict[str, Word]
     should_hold: bool
+    planned: dict[int, Word] = field(default_factory=dict)  # verdicts at the figure's `planned` numbers of seeds
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `verdicts.json` holds them."""
@@ -170,6 +173,8 @@ class Figure:
         example: small data made in seconds, on which every claim that should hold is reproduced: the counter-example
             test perturbs it.
         choices: the register of choices.
+        planned: numbers of seeds that were planned before today's. The claims are judged on the first so many runs
+            as well, and these verdicts are shown beside; such a figure has its runs in lists, in the order of seeds.
     """
 
     id: str
@@ -181,6 +186,7 @@ class Figure:
     cost: str = ""
     example: Callable[[], Data] | None = None
     choices: tuple[Choice, ...] = ()
+    planned: tuple[int, ...] = ()
 
     def judge(self, paper: str, data: Data) -> list[Verdict]:
         """Every claim judged, and every counter-example of it made from the same data.
@@ -197,13 +203,18 @@ class Figure:
                 kept[id(example)] = found
             return found
 
+        fewer = {
+            count: {name: runs[:count] if isinstance(runs, list) else runs for name, runs in data.items()}
+            for count in self.planned
+        }
         for claim in self.claims:
             outcome = claim.judged(data)
+            planned: dict[int, Word] = {n: claim.judged(d).verdict for n, d in fewer.items() if n < outcome.seeds}
             verdicts.append(
                 Verdict(
                     paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
                     claim.reason, outcome.seeds, outcome.verdict, claim.source, claim.before, claim.definition,
-                    claim.refusals(data, strict=False, perturbed=perturbed), claim.holds,
+                    claim.refusals(data, strict=False, perturbed=perturbed), claim.holds, planned,
                 )
             )  # fmt: skip
         return verdicts
@@ -237,6 +248,7 @@ class Paper:
         seeds: of a figure with random starts, when none are asked for.
         options: a dataclass of what this paper alone is given (`PaperOptions`): its fields are flags of ``iclearn
             reproduce``, and ``of(given)`` makes one from those that were given. None for a paper that takes no options.
+        headline: from verdicts (as dicts) to one sentence that says what holds, where counts alone would mislead.
     """
 
     id: str
@@ -246,6 +258,7 @@ class Paper:
     notes: str = ""
     seeds: int = 6
     options: type | None = None
+    headline: Callable[[Sequence[Mapping[str, Any]]], str] | None = None
 
     def figure(self, name: str) -> Figure:
         for figure in self.figures:

@@ -57,7 +57,7 @@ class Report:
         return [v for v in self.verdicts if v.should_hold and v.verdict in ("contradicted", "failed")]
 
     def __repr__(self) -> str:
-        summary = summary_line([v.to_dict() for v in self.verdicts])
+        summary = summary_line([v.to_dict() for v in self.verdicts], self.paper)
         return f"Report({self.paper.id}: {summary} Page: {self.page}) {stale_sentence(self.stale)}".rstrip()
 
     def _repr_html_(self) -> str:

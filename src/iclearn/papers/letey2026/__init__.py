@@ -13,6 +13,6 @@ PAPER = Paper(
     seeds=12,  # draws at the largest dim of each figure
     notes=(
         "The theory here is a deterministic fixed point where the public code draws random matrices. "
-        "Of the paper only its abstract, its code and notes on both were read: statements marked as the paper's are those of the notes."
+        "Of the paper only its abstract, its code and notes on both were read: what is attributed to it is second-hand."
     ),
 )
