@@ -16,10 +16,9 @@ from typing import Any
 from iclearn.core.registry import PAPERS
 from iclearn.papers.base import Claim, Figure, Paper
 from iclearn.papers.collect import load_paper
-from iclearn.report.paper import summary_line, tally, what_holds
+from iclearn.report.paper import counted, summary_line, what_holds
 
 ROOT = Path(__file__).parents[1]
-HELD = ("reproduced", "inconclusive", "unfinished", "contradicted")
 
 
 def rows_of(page: str, figure: Figure) -> Iterator[dict[str, str]]:
@@ -72,15 +71,11 @@ def name_of(paper: Paper) -> tuple[str, str]:
     return (f"{first[1]} et al." if first else "", number[1])
 
 
-def held(counts: dict[str, int]) -> str:
-    return f"{counts.get('reproduced', 0)} of {sum(counts.values())}" if counts else ""
-
-
 def readme_table(known: dict[str, tuple[Paper, list[dict[str, Any]]]]) -> list[str]:
     """Papers of which a claim of their own was judged, or known second-hand, or that have a headline."""
     lines, numbers = ["| paper, arXiv | its own claims | second-hand |", "|---|---|---|"], set()
     for name, (paper, verdicts) in known.items():
-        own, second = (held(tally(verdicts, source)) for source in ("paper", "second-hand"))
+        own, second = (counted(verdicts, source).partition(" reproduced")[0] for source in ("paper", "second-hand"))
         authors, number = name_of(paper)
         said = paper.headline(verdicts).partition(":")[0] if paper.headline is not None else own
         if (said or second) and number not in numbers:  # a paper that is two pages has the first one here
@@ -90,17 +85,16 @@ def readme_table(known: dict[str, tuple[Paper, list[dict[str, Any]]]]) -> list[s
 
 
 def board(known: dict[str, tuple[Paper, list[dict[str, Any]]]]) -> list[str]:
-    """All papers, with every verdict on their own claims."""
-    lines = [f"| paper | title, authors | {' | '.join(HELD)} | second-hand | its theory | ours |", "|---" * 9 + "|"]
+    """All papers, with every verdict on their own claims and on those of others."""
+    lines = ["| paper | its own claims | second-hand | its theory | ours |", "|---|---|---|---|---|"]
     for name, (paper, verdicts) in known.items():
-        counts = tally(verdicts, "paper")
         authors, number = name_of(paper)
-        title = f"{paper.title}. {authors} [{number}](https://arxiv.org/abs/{number})" if authors else paper.title
-        if paper.headline is not None:
-            title += f". {paper.headline(verdicts)}"
-        cells = [str(counts[word]) if word in counts else "" for word in HELD]
-        others = [held(tally(verdicts, source)) for source in ("second-hand", "theory", "ours")]
-        lines.append(f"| [{name}](what-holds-{name}.md) | {title} | {' | '.join([*cells, *others])} |")
+        title = f"`{name}` [{paper.title}](what-holds-{name}.md)"
+        title += f", {authors} [{number}](https://arxiv.org/abs/{number})" if authors else ""
+        own, *others = (counted(verdicts, source) for source in ("paper", "second-hand", "theory", "ours"))
+        said = paper.headline(verdicts) if paper.headline is not None else own
+        cells = [text.replace(" reproduced", "") for text in (said, *others)]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
 

@@ -239,6 +239,17 @@ def tally(verdicts: Sequence[dict[str, Any]], source: str) -> dict[str, int]:
     return {word: words.count(word) for word in _MARKS if word in words}
 
 
+def counted(verdicts: Sequence[dict[str, Any]], source: str) -> str:
+    """What became of the claims of one source; nothing where there are none.
+
+    >>> counted([{"source": "ours", "verdict": word} for word in ("reproduced", "failed")], "ours")
+    '1 of 2 reproduced, 1 failed'
+    """
+    counts = tally(verdicts, source)
+    others = "".join(f", {count} {word}" for word, count in counts.items() if word != "reproduced")
+    return f"{counts.get('reproduced', 0)} of {sum(counts.values())} reproduced{others}" if counts else ""
+
+
 def summary_line(verdicts: Sequence[dict[str, Any]], paper: Paper | None = None) -> str:
     """How many claims there are and what became of them, the paper's own statements apart from the others.
 
@@ -252,11 +263,7 @@ def summary_line(verdicts: Sequence[dict[str, Any]], paper: Paper | None = None)
     """
     if not verdicts:
         return "no claims judged."
-    parts = []
-    for source, name in WHOSE.items():
-        if counts := tally(verdicts, source):
-            others = "".join(f", {count} {word}" for word, count in counts.items() if word != "reproduced")
-            parts.append(f"{name}: {counts.get('reproduced', 0)} of {sum(counts.values())} reproduced{others}")
+    parts = [f"{name}: {said}" for source, name in WHOSE.items() if (said := counted(verdicts, source))]
     headline = paper.headline(verdicts) if paper is not None and paper.headline is not None else ""
     return f"{headline} {len(verdicts)} claims. {'; '.join(parts)}.".lstrip()
 
