@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
 import re
 import subprocess
@@ -81,6 +82,19 @@ def test_the_readme_stays_short():
     assert len(re.findall("<a ", page)) <= 18
     before = page.partition("pip install")[0]
     assert len(re.sub("<[^>]+>", " ", before).split()) < 230, "installation is on the first screens"
+
+
+def test_pages_of_verdicts_and_tables_of_papers_are_as_generated():
+    """Labels, titles and counts of today's claims; a claim that was changed since it was judged is refused."""
+    spec = importlib.util.spec_from_file_location("what_holds", ROOT / "dev" / "what_holds.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pages = module.pages()
+    assert {path.name for path in pages} >= {"README.md", "what-holds.md", "what-holds-li2024.md"}
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not as python dev/what_holds.py writes it"
 
 
 def test_every_name_of_the_table_of_formulas_exists():

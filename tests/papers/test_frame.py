@@ -12,11 +12,12 @@ import xarray as xr
 
 from iclearn.core.errors import IclearnError
 from iclearn.core.recipe import Init, Recipe, Record
+from iclearn.core.registry import PAPERS
 from iclearn.models import Attention
 from iclearn.papers.base import Claim, Counterexample, Figure, Outcome, Paper, judge_close, judge_seeds, judge_true
 from iclearn.papers.collect import collect, load_paper, read_json
 from iclearn.papers.lab import Lab
-from iclearn.report.paper import Drawing, short, what_holds, write_report
+from iclearn.report.paper import Drawing, short, summary_line, tally, what_holds, write_report
 from iclearn.report.style import figure_style, save_figure, save_formats
 from iclearn.tasks import LinearRegression
 
@@ -109,6 +110,52 @@ def test_collect_judges_stores_and_reports(tmp_path):
     assert len(card["figures"]["tiny"]["recipes"]) == 6
     assert "pseudocode" in (tmp_path / "card.md").read_text()
     assert "contradicted" not in what_holds(paper, verdicts)
+
+
+def test_verdicts_at_the_seeds_planned_first_stand_beside():
+    """Five of six, then eleven of twelve, then all of a set that is not a list of runs."""
+    claim = Claim("most", "s", "e", "t", lambda d: judge_seeds(d["runs"], 0))
+    figure = Figure("f", "t", lambda lab: {}, lambda d: plt.figure(), (claim,), "s", planned=(6, 12, 24))
+    (verdict,) = figure.judge("p", {"runs": [False] + 23 * [True], "of all": {"a": 1}})
+    assert (verdict.verdict, verdict.planned) == ("reproduced", {6: "inconclusive", 12: "reproduced"})
+    paper = Paper("p", "t", "c", (figure,))
+    assert "| 24. First 6 seeds: inconclusive, first 12 seeds: reproduced |" in what_holds(paper, [verdict.to_dict()])
+    old = {name: value for name, value in verdict.to_dict().items() if name != "planned"}
+    assert "| 24 |" in what_holds(paper, [old]), "as verdicts were stored before"
+
+
+def test_what_is_second_hand_is_not_counted_as_the_papers():
+    judged = [
+        {"source": source, "verdict": word}
+        for source, word in (("second-hand", "contradicted"), ("other", "reproduced"), ("paper", "reproduced"))
+    ]
+    assert summary_line(judged) == (
+        "3 claims. the paper: 1 of 1 reproduced; second-hand: 0 of 1 reproduced, 1 contradicted; "
+        "another paper: 1 of 1 reproduced."
+    )
+    assert tally(judged, "paper") == {"reproduced": 1}
+
+
+def test_labels_that_audits_found_false():
+    """Each of these once stood among the statements of a paper's authors, or of its theory."""
+    labels = {
+        ("oswald2023", "fig_softmax", "two_align"): "second-hand",
+        ("looped", "fig_tied", "trained_best_step_long"): "second-hand",
+        ("letey2026", "spikes", "kernel_falls_always"): "second-hand",
+        ("raventos2023", "fig_threshold", "ridge_for_many"): "ours",
+        ("raventos2023", "fig_threshold", "closer_above"): "ours",
+        ("raventos2023", "fig_paths", "many_follow_ridge"): "ours",
+    }
+    for (paper, figure, claim), source in labels.items():
+        found = {c.id: c.source for c in load_paper(paper).figure(figure).claims}
+        assert found[claim] == source, claim
+    transience = load_paper("raventos2023").figure("fig_transience").claims
+    assert all(c.source == "other" and c.statement.startswith("Carroll et al. (2025)") for c in transience)
+    for paper in map(load_paper, PAPERS.names()):
+        own = any(c.source == "paper" for f in paper.figures for c in f.claims)
+        assert not (own and "second-hand" in paper.notes), paper.id
+    for name in ("fig7", "fig8", "fig10", "fig13"):
+        assert "our content" in load_paper("zhang2025").figure(name).title
 
 
 def test_second_collect_reuses_and_draw_only_never_simulates(tmp_path):

@@ -98,7 +98,7 @@ def run(argv: Sequence[str]) -> int:
     if args.json:
         print(json_text({"paper": paper.id, "page": report.page, "verdicts": verdicts}))
     elif told:
-        print(f"{summary_line(verdicts)}\nopen it: {report.page}")
+        print(f"{summary_line(verdicts, paper)}\nopen it: {report.page}")
     if report.stale:
         print(f"iclearn reproduce: {stale_sentence(report.stale)}", file=sys.stderr)
     for v in report.broken:

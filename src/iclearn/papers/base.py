@@ -12,8 +12,8 @@ import html
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 Data = Mapping[str, Any]
-Source = Literal["paper", "theory", "ours", "design"]
+Source = Literal["paper", "second-hand", "other", "theory", "ours", "design"]
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,10 @@ class Claim:
         tolerance: how close is close enough.
         judge: from the figure's data to an Outcome.
         reason: why this tolerance.
-        source: ``paper`` (stated there), ``theory`` (follows from its formulas), ``ours`` (found by this project) or
-            ``design`` (about a choice of ours where the paper is silent).
+        source: ``paper`` (stated in its text), ``second-hand`` (attributed to it by its abstract, its code, a review or
+            notes; the text was not read, and the claim is not counted as the paper's), ``other`` (stated by another
+            paper, which the statement names), ``theory`` (follows from the paper's formulas), ``ours`` (found by this
+            project) or ``design`` (about a choice of ours where the paper is silent).
         before: whether statement and tolerance were fixed before data were seen; if not, the figure's register of
             choices says what was changed and what came out before.
         counterexamples: perturbed data under which the verdict is not ``reproduced``; at least one.
@@ -155,6 +157,7 @@ class Verdict:
     counterexamples: dict[str, Word]
     should_hold: bool
     min_seeds: int = 0
+    planned: dict[int, Word] = field(default_factory=dict)  # verdicts at the figure's `planned` numbers of seeds
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `verdicts.json` holds them."""
@@ -179,6 +182,8 @@ class Figure:
             test perturbs it.
         choices: the register of choices.
         seeds: how many it has when no number is asked for (None: as many as the paper).
+        planned: numbers of seeds that were planned before today's. The claims are judged on the first so many runs
+            as well, and these verdicts are shown beside; such a figure has its runs in lists, in the order of seeds.
     """
 
     id: str
@@ -191,6 +196,7 @@ class Figure:
     example: Callable[[], Data] | None = None
     choices: tuple[Choice, ...] = ()
     seeds: int | None = None
+    planned: tuple[int, ...] = ()
 
     def judge(self, paper: str, data: Data, seeds: int | None = None) -> list[Verdict]:
         """Every claim judged, and every counter-example of it made from the same data.
@@ -212,15 +218,24 @@ class Figure:
                 kept[id(example)] = found
             return found
 
+        fewer = {
+            count: {name: runs[:count] if isinstance(runs, list) else runs for name, runs in data.items()}
+            for count in self.planned
+        }
         for claim in self.claims:
             outcome = claim.judged(data)
             few = seeds is not None and seeds < claim.min_seeds
+            planned: dict[int, Word] = {
+                count: "too few seeds" if count < claim.min_seeds else claim.judged(first).verdict
+                for count, first in fewer.items()
+                if count < outcome.seeds
+            }
             verdicts.append(
                 Verdict(
                     paper, self.id, claim.id, claim.statement, claim.expected, outcome.measured, claim.tolerance,
-                    claim.reason, outcome.seeds, "too few seeds" if few else outcome.verdict, claim.source, claim.before, claim.definition,
-                    {} if few else claim.refusals(data, strict=False, perturbed=perturbed), claim.holds,
-                    claim.min_seeds,
+                    claim.reason, outcome.seeds, "too few seeds" if few else outcome.verdict, claim.source, claim.before,
+                    claim.definition, {} if few else claim.refusals(data, strict=False, perturbed=perturbed),
+                    claim.holds, claim.min_seeds, planned,
                 )
             )  # fmt: skip
         return verdicts
@@ -255,6 +270,7 @@ class Paper:
         unit: what is counted as a seed.
         options: a dataclass of what this paper alone is given (`PaperOptions`): its fields are flags of ``iclearn
             reproduce``, and ``of(given)`` makes one from those that were given. None for a paper that takes no options.
+        headline: from verdicts (as dicts) to one sentence that says what holds, where counts alone would mislead.
     """
 
     id: str
@@ -265,6 +281,7 @@ class Paper:
     seeds: int = 6
     unit: str = "seeds"
     options: type | None = None
+    headline: Callable[[Sequence[Mapping[str, Any]]], str] | None = None
 
     def figure(self, name: str) -> Figure:
         for figure in self.figures:

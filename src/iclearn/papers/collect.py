@@ -176,7 +176,7 @@ def _judged(paper: Paper, figure: Figure, lab: Lab) -> FigureResult:
     data = figure.collect(lab)
     verdicts = figure.judge(paper.id, data, lab.num_seeds)
     if lab.facts.stale:  # what other code made is recognized, and never silently judged
-        verdicts = [replace(verdict, verdict="outdated") for verdict in verdicts]
+        verdicts = [replace(verdict, verdict="outdated", planned={}) for verdict in verdicts]
     facts = {**asdict(lab.facts), "total_seconds": time.perf_counter() - begin, "seeds": lab.num_seeds}
     return FigureResult(figure, verdicts, facts, lambda: data)
 

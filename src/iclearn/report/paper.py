@@ -22,7 +22,10 @@ _MARKS = {
     "unfinished": "…", "outdated": "~", "failed": "!",
 }  # fmt: skip
 # Whose words a claim is in.
-WHOSE = {"paper": "the paper", "theory": "its theory", "ours": "ours", "design": "our design"}
+WHOSE = {
+    "paper": "the paper", "second-hand": "second-hand", "other": "another paper", "theory": "its theory",
+    "ours": "ours", "design": "our design",
+}  # fmt: skip
 FEW = 6  # entries of a list that the terminal shows
 WIDE = 1.7  # a picture wider than so many times its height has the whole width of the page
 _PAGE = (Path(__file__).parent / "page.html").read_text()
@@ -115,7 +118,7 @@ def _page(paper: Paper, out: Path, facts: dict[str, Any], only: Sequence[str] | 
     notes = f'<p class="note">{html.escape(paper.notes)}</p>' if paper.notes else ""
     if stale := stale_sentence(sum(figure.get("stale", 0) for figure in facts["figures"].values())):
         notes = f'<p class="contradicted">{html.escape(stale)}</p>{notes}'
-    summary = summary_line([v for v in verdicts if only is None or v["figure"] in only])
+    summary = summary_line([v for v in verdicts if only is None or v["figure"] in only], paper)
     return _PAGE.format(
         title=html.escape(paper.title), citation=html.escape(paper.citation), notes=notes,
         summary=html.escape(summary), contents="\n".join(contents), sections="\n".join(sections),
@@ -185,8 +188,11 @@ def details(v: dict[str, Any]) -> list[str]:
         sentences.append("Statement or tolerance changed after data were seen: see the register of choices.")
     if v.get("counterexamples"):
         sentences.append("Says no to: " + "; ".join(f"{n} ({w})" for n, w in v["counterexamples"].items()) + ".")
+    if v.get("planned"):
+        sentences.append(f"Fewer seeds were planned before. {planned_text(v)}.")
     if v.get("changed_from"):
-        sentences.append(f"The claim's definition changed since it was last judged here (then: {v['changed_from']}).")
+        changed = "The claim's definition or label changed since it was last judged here"
+        sentences.append(f"{changed} (then: {v['changed_from']}).")
     return sentences
 
 
@@ -208,6 +214,20 @@ def needs(verdict: dict[str, Any]) -> str:
 def seeds_text(verdict: dict[str, Any]) -> str:
     """Over how many seeds a claim was judged, in words; nothing where that is not known."""
     return f" over {verdict['seeds']} seeds or runs" if verdict["seeds"] else ""
+
+
+def planned_text(verdict: dict[str, Any]) -> str:
+    """The verdicts on fewer seeds, as planned before.
+
+    >>> planned_text({"planned": {"6": "inconclusive", "12": "reproduced"}})
+    'First 6 seeds: inconclusive, first 12 seeds: reproduced'
+    """
+    return ", ".join(f"first {n} seeds: {word}" for n, word in verdict["planned"].items()).capitalize()
+
+
+def _seeds_cell(verdict: dict[str, Any]) -> str:
+    seeds = str(verdict["seeds"] or "")
+    return f"{seeds}. {planned_text(verdict)}" if verdict.get("planned") else seeds
 
 
 def short(measured: Any, few: int | None = None) -> str:
@@ -237,8 +257,29 @@ def short(measured: Any, few: int | None = None) -> str:
     return str(measured)
 
 
-def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
+def tally(verdicts: Sequence[dict[str, Any]], source: str) -> dict[str, int]:
+    """How many claims of one source have each verdict, from the best verdict to the worst."""
+    words = [v["verdict"] for v in verdicts if v["source"] == source]
+    return {word: words.count(word) for word in _MARKS if word in words}
+
+
+def counted(verdicts: Sequence[dict[str, Any]], source: str) -> str:
+    """What became of the claims of one source; nothing where there are none.
+
+    >>> counted([{"source": "ours", "verdict": word} for word in ("reproduced", "failed")], "ours")
+    '1 of 2 reproduced, 1 failed'
+    """
+    counts = tally(verdicts, source)
+    others = "".join(f", {count} {word}" for word, count in counts.items() if word != "reproduced")
+    return f"{counts.get('reproduced', 0)} of {sum(counts.values())} reproduced{others}" if counts else ""
+
+
+def summary_line(verdicts: Sequence[dict[str, Any]], paper: Paper | None = None) -> str:
     """How many claims there are and what became of them, the paper's own statements apart from the others.
+
+    Args:
+        verdicts: of the claims.
+        paper: theirs; its headline comes first.
 
     >>> judged = [{"source": "paper", "verdict": word} for word in ("reproduced", "inconclusive", "reproduced")]
     >>> summary_line(judged)
@@ -246,18 +287,15 @@ def summary_line(verdicts: Sequence[dict[str, Any]]) -> str:
     """
     if not verdicts:
         return "no claims judged."
-    parts = []
-    for source, name in WHOSE.items():
-        if rows := [v["verdict"] for v in verdicts if v["source"] == source]:
-            others = "".join(f", {rows.count(w)} {w}" for w in _MARKS if w != "reproduced" and w in rows)
-            parts.append(f"{name}: {rows.count('reproduced')} of {len(rows)} reproduced{others}")
-    return f"{len(verdicts)} claims. {'; '.join(parts)}."
+    parts = [f"{name}: {said}" for source, name in WHOSE.items() if (said := counted(verdicts, source))]
+    headline = paper.headline(verdicts) if paper is not None and paper.headline is not None else ""
+    return f"{headline} {len(verdicts)} claims. {'; '.join(parts)}.".lstrip()
 
 
 def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
     """The docs page "what holds", as Markdown."""
     origin = "Generated from verdicts.json by `iclearn reproduce`; do not edit."
-    lines = [f"# What holds: {paper.id}", "", origin, "", summary_line(verdicts), ""]
+    lines = [f"# What holds: {paper.id}", "", origin, "", summary_line(verdicts, paper), ""]
     for figure in paper.figures:
         rows = [v for v in verdicts if v["figure"] == figure.id]
         if not rows:
@@ -268,7 +306,7 @@ def what_holds(paper: Paper, verdicts: Sequence[dict[str, Any]]) -> str:
             cells = [
                 f"{_MARKS[v['verdict']]} {needs(v)}", WHOSE[v["source"]], v["statement"], v["expected"],
                 f"{v['tolerance']}; {v['reason']}" if v.get("reason") else v["tolerance"],
-                short(v["measured"]), str(v["seeds"] or ""),
+                short(v["measured"]), _seeds_cell(v),
                 "before the data" if v.get("before", True) else "after: see register",
                 "; ".join(v.get("counterexamples", {})),
             ]  # fmt: skip
@@ -291,7 +329,7 @@ def terminal_table(verdicts: Sequence[dict[str, Any]]) -> None:
     for v in verdicts:
         word = f"[{colors.get(v['verdict'], 'yellow')}]{_MARKS[v['verdict']]} {needs(v)}[/]"
         measured = escape(short(v["measured"], few=FEW))
-        table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, str(v["seeds"] or ""))
+        table.add_row(v["figure"], word, WHOSE[v["source"]], escape(v["statement"]), measured, _seeds_cell(v))
     print_table(table, 160)
 
 

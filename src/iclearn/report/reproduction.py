@@ -63,7 +63,7 @@ class Report:
         return [pair for result in self.results for pair in result.differing]
 
     def __repr__(self) -> str:
-        summary = summary_line([v.to_dict() for v in self.verdicts])
+        summary = summary_line([v.to_dict() for v in self.verdicts], self.paper)
         return f"Report({self.paper.id}: {summary} Page: {self.page}) {stale_sentence(self.stale)}".rstrip()
 
     def _repr_html_(self) -> str:

@@ -26,7 +26,18 @@ from ..explore.presets import presets_of
 from ..papers.base import Paper
 from ..papers.collect import load_paper, read_json
 from ..store.runs import Store
-from .paper import WHOSE, details, needs, register_lines, seeds_text, short, stale_sentence, verdict_mark
+from .paper import (
+    WHOSE,
+    details,
+    needs,
+    register_lines,
+    seeds_text,
+    short,
+    stale_sentence,
+    summary_line,
+    tally,
+    verdict_mark,
+)  # fmt: skip
 from .run_table import is_store, store_section, thinned
 from .sweep_section import is_sweep, sweep_section, sweeps_in
 
@@ -136,20 +147,21 @@ def _headline(verdicts: Sequence[dict[str, Any]]) -> str:
     """How many claims of each source are reproduced, as tiles."""
     tiles = []
     for source, name in WHOSE.items():
-        rows = [v["verdict"] for v in verdicts if v["source"] == source]
-        if not rows:
+        counts = tally(verdicts, source)
+        if not counts:
             continue
-        done = rows.count("reproduced")
-        others = sorted({word for word in rows if word != "reproduced"})
-        rest = ", ".join(f"{rows.count(word)} {word}" for word in others) or "all of them"
+        total, done = sum(counts.values()), counts.pop("reproduced", 0)
+        rest = ", ".join(f"{count} {word}" for word, count in counts.items()) or "all of them"
         whose = {
             "paper": "said by the papers",
+            "second-hand": "known second-hand",
+            "other": "of another paper",
             "theory": "that follow from their theory",
             "ours": "of our own",
             "design": "about our design",
         }.get(source, name)
         tiles.append(
-            f'<div class="tile"><strong>{done}<span> of {len(rows)}</span></strong>'
+            f'<div class="tile"><strong>{done}<span> of {total}</span></strong>'
             f"<p>claims {html.escape(whose)} reproduced</p><p class='note'>{html.escape(rest)}</p></div>"
         )
     return "".join(tiles)
@@ -210,7 +222,7 @@ def _paper_section(one: Reproduced, curves: dict[str, Any]) -> str:
     made = f"{card['code']['package']}, source {card['code']['source']}"
     return (
         f'<section class="paper" id="{name}"><h2>{html.escape(card["title"])}</h2>'
-        f"<p>{html.escape(card['citation'])}</p>{notes}"
+        f"<p>{html.escape(card['citation'])}</p><p>{html.escape(summary_line(one.verdicts, one.paper))}</p>{notes}"
         f"<details><summary>Made with</summary><dl><dt>code</dt><dd>{html.escape(made)}</dd><dt>software</dt>"
         f"<dd>{html.escape(versions)}</dd><dt>machine</dt><dd>{html.escape(machine)}</dd></dl></details>{figures}</section>"
     )

@@ -12,6 +12,7 @@ PAPER = Paper(
     options=Options,
     notes=(
         "Two layers of GD++ have three strict local minima at d = 5, N = 20. Which one training finds depends on where it starts; from small weights "
-        "on the population loss it is the second, not the best."
+        "on the population loss it is the second, not the best. "
+        "Of the paper only its abstract and its public code were read: what is attributed to it is second-hand."
     ),
 )

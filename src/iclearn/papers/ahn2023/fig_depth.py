@@ -228,14 +228,14 @@ FIGURE = Figure(
             ),
         ),
         Claim(
-            "one_layer", "One trained layer does what one step of preconditioned gradient descent does.", "1.1538", f"2 % on {FRESH} fresh spectra, more than half of the seeds", one_layer,
+            "one_layer", "One trained layer does what one step of preconditioned gradient descent does.", "1.1538", f"2 % on {FRESH} fresh spectra, more than half of the seeds", one_layer, source="second-hand",
             reason="the mean over the spectra has a standard error of .4 %",
             counterexamples=(changed("5 % above", "trained", "mean", 1.05, layers=1), changed("NaN", "trained", "mean", NAN, layers=1)),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "beats_descent", "From two layers on the trained transformer is below any preconditioned gradient descent with as many steps, own step sizes included.", "less than half of its loss", "more than half of the seeds, at each L",
-            beats, before=False, reason="the minima are at .24 and .01 of it",
+            beats, source="second-hand", before=False, reason="the minima are at .24 and .01 of it",
             counterexamples=(changed("two layers as gradient descent", "trained", "mean", 4.2, layers=2), changed("three layers 100 times higher", "trained", "mean", 100.0, layers=3), changed("NaN", "trained", "mean", NAN, layers=3)),
             min_seeds=SHARE_SEEDS,
         ),
@@ -252,7 +252,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "four_layers", "Four trained layers reach a log loss near −11.4.", "≈ −11.4", "below −9 on fresh spectra, more than half of the seeds; unfinished with preset fast", four,
+            "four_layers", "Four trained layers reach a log loss near −11.4.", "≈ −11.4", "below −9 on fresh spectra, more than half of the seeds; unfinished with preset fast", four, source="second-hand",
             reason="tails are heavy at four layers, and three layers are at −7",
             counterexamples=(changed("a hundred times higher", "trained", "mean", 100.0, layers=4), changed("NaN", "trained", "mean", NAN, layers=4)),
             min_seeds=SHARE_SEEDS,

@@ -205,19 +205,19 @@ FIGURE = Figure(
     claims=(
         Claim(
             "white_distance", "On white inputs A_l and B_l become multiples of the identity.", "0", f"{NEAR}, each matrix, more than half of the seeds",
-            near("white"), before=False, reason="from about .9 at the start; batches leave some hundredths",
+            near("white"), source="second-hand", before=False, reason="from about .9 at the start; batches leave some hundredths",
             counterexamples=(changed("A_3 stays at .2", "white", "a", 0.2, every=False), changed("B at .1", "white", "b", 0.1), nan("white", "a")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "white_loss", f"Three layers on white inputs end at a loss of {RANGE[0]} to {RANGE[1]} on {FRESH} fresh spectra.", "the notebooks' .0009 to .0025, and .0006 to .0008 at a larger learning rate",
-            "in the range, more than half of the seeds", in_range("white"), reason="which minimum is found depends on the learning rate", before=False,
+            "in the range, more than half of the seeds", in_range("white"), source="second-hand", reason="which minimum is found depends on the learning rate", before=False,
             counterexamples=(changed("three steps of gradient descent", "white", "fresh_mean", BEST_STEPS), changed("twice the range", "white", "fresh_mean", 0.005), nan("white", "fresh_mean")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "steps_distance", "With P = 0 on rotated inputs Σ^½ A_l Σ^½ becomes a multiple of the identity: the preconditioner is Σ⁻¹.", "0",
-            f"{NEAR}, each matrix, more than half of the seeds", near("steps only"), before=False, reason="plain gradient descent would be at .5; batches leave some hundredths",
+            f"{NEAR}, each matrix, more than half of the seeds", near("steps only"), source="second-hand", before=False, reason="plain gradient descent would be at .5; batches leave some hundredths",
             counterexamples=(changed("plain gradient descent", "steps only", "a", 0.5), nan("steps only", "a")),
             min_seeds=SHARE_SEEDS,
         ),
@@ -229,13 +229,13 @@ FIGURE = Figure(
         ),
         Claim(
             "rotated_distance", "On rotated inputs with P free Σ^½ A_l Σ^½ and B_l become multiples of the identity.", "0", f"{NEAR}, each matrix, more than half of the seeds; unfinished with preset fast",
-            near("rotated"), reason="as on white inputs",
+            near("rotated"), source="second-hand", reason="as on white inputs",
             counterexamples=(changed("A_3 stays at .2", "rotated", "a", 0.2, every=False), changed("B at .1", "rotated", "b", 0.1), nan("rotated", "b")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
             "rotated_loss", f"On rotated inputs with P free the loss ends at {RANGE[0]} to {RANGE[1]} on {FRESH} fresh spectra.", "the notebook's .0006 to .0008", "in the range, more than half of the seeds; unfinished with preset fast",
-            in_range("rotated"), reason="losses of fresh batches differ by 10 %, and which minimum is found depends on the learning rate",
+            in_range("rotated"), source="second-hand", reason="losses of fresh batches differ by 10 %, and which minimum is found depends on the learning rate",
             counterexamples=(changed("two layers' loss", "rotated", "fresh_mean", 0.0575), nan("rotated", "fresh_mean")),
             min_seeds=SHARE_SEEDS,
         ),

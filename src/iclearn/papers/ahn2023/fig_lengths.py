@@ -156,7 +156,7 @@ FIGURE = Figure(
         ),
         Claim(
             "below_descent", "The trained transformer is below preconditioned gradient descent with as many steps, own step sizes included, at every context length.", "ratio of medians below 1", f"medians over {FRESH} fresh spectra, more than half of the seeds at each N",
-            below, before=False, reason="means are ruled by single spectra",
+            below, source="second-hand", before=False, reason="means are ruled by single spectra",
             counterexamples=(changed("N = 2 as gradient descent", "trained", "median", 1.3, context=2), changed("N = 20 as gradient descent", "trained", "median", 150.0, context=20), changed("NaN", "trained", "median", NAN, context=6)),
             min_seeds=SHARE_SEEDS,
         ),

@@ -110,7 +110,7 @@ FIGURE = Figure(
     claims=(
         Claim(
             "one_layer_loss", "One layer trained on infinitely many prompts reaches the loss of the best preconditioned gradient step, for any Σ and both priors.",
-            "closed form (d(d+1)/(N+d+1) for the matched prior)", "1e-6, relative", within("excess", 1e-6),
+            "closed form (d(d+1)/(N+d+1) for the matched prior)", "1e-6, relative", within("excess", 1e-6), source="second-hand",
             reason="Adam with a halved learning rate on an exact loss",
             counterexamples=(
                 changed("one case a part in 10⁵ above", "excess", "rotated", 1e-5),
@@ -120,7 +120,7 @@ FIGURE = Figure(
         ),
         Claim(
             "one_layer_preconditioner", "Its matrix is U diag(1/((N+1)λ/N + tr Σ/N)) Uᵀ for Σ_w = I, and N/(N+d+1) Σ⁻¹ for Σ_w = Σ⁻¹.",
-            "the closed form", "1e-3 in Frobenius norm, relative", within("distance", 1e-3),
+            "the closed form", "1e-3 in Frobenius norm, relative", within("distance", 1e-3), source="second-hand",
             reason="the loss is flat in small eigenvalues",
             counterexamples=(
                 changed("the other prior's matrix", "distance", "rotated, matched prior", between_priors()),

@@ -195,12 +195,12 @@ FIGURES = (
                 counterexamples=(counter("the unconverged solver", "baselines/error", plus(0.4), predictor="Lasso 0.0001"), a_nan("baselines/error", predictor="Lasso 0.01", position=8)),
             ),
             Claim(
-                "below_least_squares", "A network trained on sparse functions is better than least squares with fewer pairs than dimensions: it uses that they are sparse.", "paired difference below 0, d/2 ≤ i < d", BOUND, below_least_squares,
+                "below_least_squares", "A network trained on sparse functions is better than least squares with fewer pairs than dimensions: it uses that they are sparse.", "paired difference below 0, d/2 ≤ i < d", BOUND, below_least_squares, source="second-hand",
                 reason="the paper's abstract: as good as or better than algorithms made for the class; nothing of ours had been seen",
                 counterexamples=(at_predictor("as least squares", times(0.0), "least squares"), at_predictor("worse in two seeds", plus(0.3), "least squares", seed=SOME), STUCK, a_nan("networks/gap", predictor="least squares", seed=0)),
             ),
             Claim(
-                "near_lasso", "It is about as good as the best Lasso.", "at most .1 above it at every place", BOUND, near_lasso,
+                "near_lasso", "It is about as good as the best Lasso.", "at most .1 above it at every place", BOUND, near_lasso, source="second-hand",
                 reason="the paper's abstract; a tenth of the error of answering 0, set before anything was trained",
                 counterexamples=(at_predictor("a fifth above", plus(0.2), list(LASSOS)), at_predictor("a fifth above in one seed", plus(0.2), list(LASSOS), seed=[0]), STUCK, a_nan("networks/gap", seed=0)),
             ),
@@ -212,7 +212,7 @@ FIGURES = (
         (
             baseline_claim("relu", "i = 10, 20, 50, 100: least squares 1.19, –, .82, .67; 3-NN .64, .60, .50, .47; network GD .59, .46, .31, .16; arc-cosine GP .56, .44, .23, .14"),
             Claim(
-                "like_network_gd", "A network trained on ReLU networks is comparable to training one on the context.", "error at most 1.25 times that of 100 Adam steps at every place", f"a quarter; {BOUND}", like_network,
+                "like_network_gd", "A network trained on ReLU networks is comparable to training one on the context.", "error at most 1.25 times that of 100 Adam steps at every place", f"a quarter; {BOUND}", like_network, source="second-hand",
                 reason="the paper's abstract says comparable; the quarter was set before anything was trained",
                 counterexamples=(at_predictor("half as bad again", plus(0.2), "network GD"), at_predictor("in one seed", plus(0.2), "network GD", seed=[0]), STUCK, a_nan("networks/gap", predictor="network GD", seed=0)),
             ),
@@ -229,7 +229,7 @@ FIGURES = (
         (
             baseline_claim("tree", "i = 10, 20, 50, 100: greedy 2.0, 1.8, 1.4, .92; on signs 1.6, 1.8, 1.0, .58; 3-NN 1.1, 1.1, 1.2, .88"),
             Claim(
-                "below_greedy", "A network trained on trees is better than growing a tree greedily on the context.", "paired difference below 0 at every place", BOUND, below_trees,
+                "below_greedy", "A network trained on trees is better than growing a tree greedily on the context.", "paired difference below 0 at every place", BOUND, below_trees, source="second-hand",
                 reason="the paper's abstract: as good as or better than algorithms made for the class; how it compares with trees on signs is drawn and not claimed",
                 counterexamples=(at_predictor("worse", times(-1.0), "greedy tree"), at_predictor("worse in one seed", times(-1.0), "greedy tree", seed=[0]), STUCK, a_nan("networks/gap", predictor="greedy tree", seed=0)),
             ),

@@ -156,7 +156,7 @@ FIGURE = Figure(
     example=functools.partial(linear_example, "small"),
     claims=(
         Claim(
-            "least_squares", "Transformers trained on linear functions are comparable to least squares, the best predictor, at every length of the context.", "error above that of least squares on the same prompts by at most .06 for i < d (and below it by at most that), .16 at d, .03 at 2d", BOUND, comparable, before=False,
+            "least_squares", "Transformers trained on linear functions are comparable to least squares, the best predictor, at every length of the context.", "error above that of least squares on the same prompts by at most .06 for i < d (and below it by at most that), .16 at d, .03 at 2d", BOUND, comparable, source="second-hand", before=False,
             reason="the statement is the paper's; these bounds are those of our notes for four layers of width 64, d = 5 and 8, whose three seeds had been seen: .05, .12 and .017 (d = 5), .04, .093 and .007 (d = 8)",
             counterexamples=(
                 at_places("a network of two layers: .33 at d, .17 at 2d", "gap", plus(0.16), reference="least squares", position=last), at_places("flat after d", "gap", plus(0.1), reference="least squares", position=middle),

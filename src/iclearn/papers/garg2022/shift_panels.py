@@ -185,12 +185,12 @@ FIGURE = Figure(
     example=functools.partial(linear_example, "medium"),
     claims=(
         Claim(
-            "orthogonal", "On a query orthogonal to the context networks know that they know nothing: they answer 0, as least squares does.", "error 1, that of least squares on the same prompts, for 0 < i < d", f".05; {BOUND}", orthogonal, before=False,
+            "orthogonal", "On a query orthogonal to the context networks know that they know nothing: they answer 0, as least squares does.", "error 1, that of least squares on the same prompts, for 0 < i < d", f".05; {BOUND}", orthogonal, source="second-hand", before=False,
             reason="the bound of the notes, whose three seeds had .995 (d = 5, i = 2) and .985 (d = 8, i = 4)",
             counterexamples=(at_places("guesses are a fifth too large", "gap", plus(0.2), shift="orthogonal_train_test", reference="least squares"), counter("one seed sees the labels", "table/gap", plus(-0.1), shift="orthogonal_train_test", reference="least squares", seed=[0]), a_nan("table/gap", shift="orthogonal_train_test", position=2, seed=0)),
         ),
         Claim(
-            "half_subspace", "On inputs of half the dimensions networks need half the pairs: they adapt to the subspace.", "error at most .1 at ⌊d/2⌋ pairs (without the subspace: .5 to .6)", BOUND, functools.partial(at_most, label="half_subspace", line=0.1, places=(0,)), before=False,
+            "half_subspace", "On inputs of half the dimensions networks need half the pairs: they adapt to the subspace.", "error at most .1 at ⌊d/2⌋ pairs (without the subspace: .5 to .6)", BOUND, functools.partial(at_most, label="half_subspace", line=0.1, places=(0,)), source="second-hand", before=False,
             reason="the paper's notebook has .03 at d = 20; three seeds of the notes .064 (d = 5) and .066 (d = 8)",
             counterexamples=(moved("as without the subspace", "half_subspace", lambda a: a * 0 + 0.5), moved("two seeds do not adapt", "half_subspace", times(4.0), seed=SOME), a_nan("table/error", shift="half_subspace", seed=0)),
         ),
@@ -200,7 +200,7 @@ FIGURE = Figure(
             counterexamples=(moved("it is not found", "overlapping_train_test", plus(0.05)), moved("two seeds do not find it", "overlapping_train_test", times(8.0), seed=SOME), a_nan("table/error", shift="overlapping_train_test", position=8, seed=0)),
         ),
         Claim(
-            "inputs_hurt_more", "Larger inputs hurt more than larger labels.", "at 2 and 3 times, at d and 2d pairs, the error with larger inputs is above that with larger labels; least squares has the same", BOUND, inputs_hurt_more, before=False,
+            "inputs_hurt_more", "Larger inputs hurt more than larger labels.", "at 2 and 3 times, at d and 2d pairs, the error with larger inputs is above that with larger labels; least squares has the same", BOUND, inputs_hurt_more, source="second-hand", before=False,
             reason="the paper's notebook (d = 20): .71 and .11 at twice, 6.9 and .74 at three times, at d; three seeds of the notes have the same order",
             counterexamples=(moved("labels hurt as much", "scale_y=2", times(3.0)), moved("inputs do not hurt in one seed", "scale_x=3", times(0.05), seed=[0]), a_nan("table/error", shift="scale_y=3", position=8, seed=0)),
         ),
@@ -210,7 +210,7 @@ FIGURE = Figure(
             counterexamples=(moved("labels do no harm", "scale_y=3", times(0.1)), moved("one seed is robust", "scale_x=3", times(0.1), seed=[0]), a_nan("table/error", shift="scale_x=3", seed=0)),
         ),
         Claim(
-            "skewed_stays", "With a skewed covariance of 8 and more dimensions the error does not go to 0.", "error at 2d above .05", BOUND, skewed_stays, before=False,
+            "skewed_stays", "With a skewed covariance of 8 and more dimensions the error does not go to 0.", "error at 2d above .05", BOUND, skewed_stays, source="second-hand", before=False,
             reason="the paper's notebook (d = 20) has .13 at 2d; three seeds of the notes .20 (d = 8), and .023 for d = 5, where this is not claimed",
             counterexamples=(moved("it goes to 0", "skewed", times(0.05)), moved("it does in two seeds", "skewed", times(0.05), seed=SOME), a_nan("table/error", shift="skewed", seed=0)),
         ),

@@ -14,6 +14,6 @@ PAPER = Paper(
     unit="draws at the largest d, more at smaller ones",
     notes=(
         "The theory here is a deterministic fixed point where the public code draws random matrices. "
-        "Of the paper only its abstract, its code and notes on both were read: statements marked as the paper's are those of the notes."
+        "Of the paper only its abstract, its code and notes on both were read: what is attributed to it is second-hand."
     ),
 )

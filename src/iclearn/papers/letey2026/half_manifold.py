@@ -213,12 +213,12 @@ FIGURE = Figure(
             counterexamples=(counter("one error 1e-3 higher", "theory/icl", plus(1e-3), kappa=0.6, law="matched"), a_nan("theory/icl", kappa=1.0, law="isotropic")),
         ),
         Claim(
-            "transition", "The transition from memorizing to learning in context sits at κ = rank/d, not at 1: for tasks on a quarter, half and three quarters of the directions.", "κ = .25, .5, .75", f"{NEAR:.0%} of rank/d; the line through the gap e_ICL − e_IDG at κ ≤ .8 rank/d comes to its value at κ = 2.2 there", transition, source="paper",
+            "transition", "The transition from memorizing to learning in context sits at κ = rank/d, not at 1: for tasks on a quarter, half and three quarters of the directions.", "κ = .25, .5, .75", f"{NEAR:.0%} of rank/d; the line through the gap e_ICL − e_IDG at κ ≤ .8 rank/d comes to its value at κ = 2.2 there", transition, source="second-hand",
             reason="as α, τ → ∞ the gap is a straight line to zero at rank/d; at α = 80 it is rounded over √q ≈ .11",
             counterexamples=(Counterexample("a transition at κ = 1", at_one), counter("a gap that does not depend on κ", "theory/gap", lambda a: a * 0 + 0.3, rank=0.5), a_nan("theory/gap", kappa=0.2, rank=0.75)),
         ),
         Claim(
-            "trained_transition", "So it does for trained attention: the error on new tasks as in training has its kink at κ = ½.", "κ = .5", f"{2 * NEAR:.0%} of it, more than half of the draws", trained_transition, source="paper",
+            "trained_transition", "So it does for trained attention: the error on new tasks as in training has its kink at κ = ½.", "κ = .5", f"{2 * NEAR:.0%} of it, more than half of the draws", trained_transition, source="second-hand",
             reason=f"the line has four pool sizes and d = {CURVE_DIM}: twice the room of the theory",
             counterexamples=(
                 counter("pools half as useful", "curve/error", lambda a: a * 0 + (1 - a["kappa"].clip(max=1.0)) + 0.02, law="matched"), counter("no kink", "curve/error", lambda a: a * 0 + 0.5, law="matched", seed=[0, 1, 2, 3, 4, 5, 6]),
@@ -227,7 +227,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "floor", "Directions that no task had leave a floor: isotropic new tasks keep the error ρ + ½ however many tasks there were, while tasks as in training are solved.", "≥ .51 and ≤ .03 at κ ≥ 2", "none: at least ρ + ½, at most .55 in theory; more than half of the seeds for trained attention", floor, source="paper",
+            "floor", "Directions that no task had leave a floor: isotropic new tasks keep the error ρ + ½ however many tasks there were, while tasks as in training are solved.", "≥ .51 and ≤ .03 at κ ≥ 2", "none: at least ρ + ½, at most .55 in theory; more than half of the seeds for trained attention", floor, source="second-hand",
             reason="half of the variance lies where Γ is zero",
             counterexamples=(
                 counter("isotropic tasks solved in theory", "theory/icl", times(0.5), law="isotropic"), counter("isotropic tasks solved by trained attention", "curve/error", times(0.9), law="isotropic", seed=[0, 1, 2, 3, 4, 5, 6]),

@@ -171,7 +171,7 @@ FIGURE = Figure(
             counterexamples=(counter("one error 1e-3 higher", "theory/icl", plus(1e-3), power=1.0, length=10.0), a_nan("theory/icl", power=1.5, length=1.0)),
         ),
         Claim(
-            "straight", "The error is a straight line in 1/α_test, in theory and for every trained matrix, and falls to within 1 % of the floor ρ + tr(C_test 𝒦)/d at α_test = 1000.", "straight", f"{STRAIGHT:g}, relative", straight, source="paper",
+            "straight", "The error is a straight line in 1/α_test, in theory and for every trained matrix, and falls to within 1 % of the floor ρ + tr(C_test 𝒦)/d at α_test = 1000.", "straight", f"{STRAIGHT:g}, relative", straight, source="second-hand",
             reason="in theory by the formula; at finite d every moment of the features is linear in 1/ℓ, so it is exact there too",
             counterexamples=(Counterexample("a part in 1/√α_test", bent), counter("one trained error 1e-6 higher", "largest/error", times(1 + 1e-6), length=10.0, power=1.0, seed=0), counter("a floor 2 % lower", "theory/floor", times(0.98), power=1.0), a_nan("largest/error", seed=0, power=0.0)),
         ),

@@ -293,7 +293,7 @@ FIGURE = Figure(
             counterexamples=(Counterexample("eigenvectors in the opposite order", turned), counter("random cases the other way round", "kernels/kernel", times(-1.0), case=list(range(0, RANDOM, 2))), a_nan("kernels/kernel", case=3)),
         ),
         Claim(
-            "kernel_falls_always", "𝒦 falls with c_j at every setting, as the notes say.", f"for {RANDOM} random spectra at random α, κ, τ, ρ, λ", "none, but for eigenvalues equal to 1e-9", falls_always, source="theory", holds=False,
+            "kernel_falls_always", "𝒦 falls with c_j at every setting, as the notes say.", f"for {RANDOM} random spectra at random α, κ, τ, ρ, λ", "none, but for eigenvalues equal to 1e-9", falls_always, source="second-hand", holds=False,
             reason="the formula is exact; random settings (τ from .2 on, half of them with ridge) look for an exception",
             counterexamples=(counter("one random case the other way round", "kernels/kernel", times(-1.0), case=7), a_nan("kernels/kernel", case=3)),
         ),

@@ -52,7 +52,7 @@ FIGURE = Figure(
     title="a trained layer and one gradient step, n = 200",
     collect=collect,
     draw=draw,
-    claims=layer_claims("A", "A", "n = 200, s = 0.5", paper=True) + layer_claims("B", "B", "n = 200, s = 0.5") + layer_claims("C", "C", "n = 200, s = 0.5"),
+    claims=layer_claims("A", "A", "n = 200, s = 0.5", holds=True) + layer_claims("B", "B", "n = 200, s = 0.5") + layer_claims("C", "C", "n = 200, s = 0.5"),
     setup=SETUP + f"\nn = 200, d = 20, s = 0.5; A in float64, B and C in float32\nlayer B has n² scores a document: {FEW} repetitions, {DOCUMENTS_B} documents for the line search and for evaluation",
     cost="4 minutes on 2 cores, half of them layer B",
     example=lambda: {layer: made_up() for layer in LAYERS},

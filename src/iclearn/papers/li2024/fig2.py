@@ -75,7 +75,7 @@ FIGURE = Figure(
     claims=(
         Claim(
             "similar_loss_d", f"Layer A and one gradient step have similar losses at every d (n = {WORDS}, s = 0.5, after {STEPS} steps).", "equal losses",
-            f"{CLOSE_LOSS:.0%} at each d, {MOST}", similar_everywhere, SIMILAR, before=False,
+            f"{CLOSE_LOSS:.0%} at each d, {MOST}", similar_everywhere, SIMILAR, "design", before=False,
             counterexamples=(
                 Counterexample("loss 12 % above the gradient step's at one d of five", ending("60", "loss", lambda t: 1.12 * t["gd_loss"].values)),
                 Counterexample("loss 12 % below in 3 repetitions of one d", ending("5", "loss", lambda t: 0.88 * t["gd_loss"].values, 3)),

@@ -156,7 +156,7 @@ FIGURE = Figure(
     title="layer A against the number of words, in two precisions",
     collect=collect,
     draw=draw,
-    claims=layer_claims("25 float32", "A", "n = 25, s = 0.5", paper=True)
+    claims=layer_claims("25 float32", "A", "n = 25, s = 0.5", holds=True)
     + tuple(table_claim(n) for n in TABLE)
     + (
         Claim(

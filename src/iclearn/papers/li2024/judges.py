@@ -125,15 +125,14 @@ def aligned(key: str) -> Judge:
     return judge
 
 
-def layer_claims(key: str, layer: str, where: str, *, paper: bool = False) -> tuple[Claim, ...]:
+def layer_claims(key: str, layer: str, where: str, *, holds: bool = False) -> tuple[Claim, ...]:
     """The paper's four statements for one layer in one regime, and the two stronger ones that are ours.
 
     Args:
         key: of the table in the figure's data.
-        paper: whether this is the paper's regime (its size and our nearest guess of its layer); a claim in another one
-            is about our design and need not hold.
+        holds: whether they should hold: for layer A at the paper's sizes. All are about our design, for the paper does
+            not give its layer.
     """
-    source: Source = "paper" if paper else "design"
     place = f"{NAMES[layer]}, {where}, after {STEPS} steps"
     few = 3  # repetitions out of ten that are enough to doubt
 
@@ -144,28 +143,28 @@ def layer_claims(key: str, layer: str, where: str, *, paper: bool = False) -> tu
         examples = (*(Counterexample(*one) for one in against), lost(key, judged))
         words = f"{statement} ({place})."
         return Claim(
-            f"{name}_{key}", words, expected, tolerance, judge, reason, of, False, examples, paper, SHARE_SEEDS
+            f"{name}_{key}", words, expected, tolerance, judge, reason, of, False, examples, holds, SHARE_SEEDS
         )
 
     literal = "the paper's word; a repetition counts whatever the size of the change"
     return (
         claim(
             "similar_loss", "The trained layer and one gradient step have similar losses", "equal losses",
-            f"{CLOSE_LOSS:.0%}, {MOST}; {STILL}", similar_loss(key), SIMILAR, source, "loss",
+            f"{CLOSE_LOSS:.0%}, {MOST}; {STILL}", similar_loss(key), SIMILAR, "design", "loss",
             ("loss 12 % above the gradient step's", ending(key, "loss", lambda t: 1.12 * t["gd_loss"].values)),
             ("loss 12 % below the gradient step's", ending(key, "loss", lambda t: 0.88 * t["gd_loss"].values)),
             ("loss 12 % above in 3 repetitions", ending(key, "loss", lambda t: 1.12 * t["gd_loss"].values, few)),
         ),
         claim(
-            "preds_diff_falls", "Preds Diff falls over training", "end below start", MOST, moves(key, "preds_diff", -1), literal, source, "preds_diff",
+            "preds_diff_falls", "Preds Diff falls over training", "end below start", MOST, moves(key, "preds_diff", -1), literal, "design", "preds_diff",
             ("ends 1 % above its start", ending(key, "preds_diff", lambda t: 1.01 * start("preds_diff")(t))),
         ),
         claim(
-            "model_diff_falls", "Model Diff falls over training", "end below start", MOST, moves(key, "model_diff", -1), literal, source, "model_diff",
+            "model_diff_falls", "Model Diff falls over training", "end below start", MOST, moves(key, "model_diff", -1), literal, "design", "model_diff",
             ("ends 1 % above its start", ending(key, "model_diff", lambda t: 1.01 * start("model_diff")(t))),
         ),
         claim(
-            "cosine_rises", "Model Cos rises over training", "end above start", MOST, moves(key, "model_cos", 1), literal, source, "model_cos",
+            "cosine_rises", "Model Cos rises over training", "end above start", MOST, moves(key, "model_cos", 1), literal, "design", "model_cos",
             ("ends 0.01 below its start", ending(key, "model_cos", lambda t: start("model_cos")(t) - 0.01)),
         ),
         claim(

@@ -14,6 +14,7 @@ PAPER = Paper(
     notes=(
         "Everything here is about one layer of linear attention that is looped; the GPT-2 experiments of Yang et al. are not run. "
         "Among multiples of Σ⁻¹ the best looped step is a*Σ⁻¹ with a* below 1, falling with the number of loops; among all matrices, at long contexts, one with an antisymmetric part of order 1/√N is better. A looped layer is made for its number of loops: "
-        "of gradient descent run on, the mean loss explodes while the median falls; of GD++ run on, the loss falls only as a power of the loops."
+        "of gradient descent run on, the mean loss explodes while the median falls; of GD++ run on, the loss falls only as a power of the loops. "
+        "Of both papers only the abstracts and public code were read: what is attributed to them is second-hand."
     ),
 )

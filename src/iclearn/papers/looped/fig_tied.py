@@ -240,7 +240,7 @@ FIGURE = Figure(
         ),
         Claim(
             "trained_near_inverse", "A looped layer with a full matrix, trained on the population loss, comes closer to Σ⁻¹ as the context grows.",
-            "Σ^½AΣ^½ three times nearer to I at N = 200 than at N = 20", "every seed", nearer, before=False,
+            "Σ^½AΣ^½ three times nearer to I at N = 200 than at N = 20", "every seed", nearer, source="second-hand", before=False,
             reason="(d + 1)/N for a* alone is a factor of ten; the antisymmetric part, which falls like 1/√N, leaves four",
             counterexamples=(
                 counter("no nearer at N = 200", "trained/inverse", lambda a: a * 0 + 0.25, case=CASES[1]), counter("half of the seeds elsewhere", "trained/inverse", times(9.0), case=CASES[1], seed=[0, 1, 2]),
@@ -249,7 +249,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "trained_best_step", "Trained on two loops at N = 20 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[0]), source="theory",
+            "trained_best_step", "Trained on two loops at N = 20 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[0]), source="second-hand",
             reason="Adam with a halved learning rate on an exact loss",
             counterexamples=(
                 counter("at Σ⁻¹ instead of a*Σ⁻¹", "trained/distance", lambda a: a * 0 + 1 / 0.74252 - 1, case=CASES[0]), counter("one seed elsewhere", "trained/distance", lambda a: a * 0 + 0.5, case=CASES[0], seed=0),
@@ -258,7 +258,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "trained_best_step_long", "Trained on two loops at N = 200 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[1]), source="theory", holds=False,
+            "trained_best_step_long", "Trained on two loops at N = 200 it ends at a*Σ⁻¹.", "a*Σ⁻¹", "1e-3 in Frobenius norm after whitening; every seed", partial(at_best_step, case=CASES[1]), source="second-hand", holds=False,
             reason="as trained_best_step, of which this was a part until the data came",
             counterexamples=(
                 counter("at Σ⁻¹ instead of a*Σ⁻¹", "trained/distance", lambda a: a * 0 + 1 / 0.96668 - 1, case=CASES[1]), a_nan("trained/distance", case=CASES[1], seed=0),

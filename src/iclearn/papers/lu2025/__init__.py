@@ -17,6 +17,7 @@ PAPER = Paper(
     notes=(
         "The error on new tasks is not monotone in the context length beyond the line κ = min(τ, 1) as well, up to κ_c(ρ), for which there is a formula. "
         "The peak of double descent is at n = d(d + 1), the number of weights. Simulations are above the limit by b/d + c/d² with b of 1 to 5, so they are judged by their extrapolation in 1/d. "
-        "The softmax transformers of the paper's last figures are not trained here."
+        "The softmax transformers of the paper's last figures are not trained here. "
+        "Of the paper only its abstract and its public code were read: what is attributed to it is second-hand."
     ),
 )

@@ -274,7 +274,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "ridge_has_no_peak", "A ridge of .1 removes the peak: the error on new tasks falls with every prompt, in the limit and in the means at every size; λ = 1e-5 leaves it.", "falling with τ for λ = .1, 1; rising somewhere for λ = 1e-5", "none", smooth,
+            "ridge_has_no_peak", "A ridge of .1 removes the peak: the error on new tasks falls with every prompt, in the limit and in the means at every size; λ = 1e-5 leaves it.", "falling with τ for λ = .1, 1; rising somewhere for λ = 1e-5", "none", smooth, source="second-hand",
             reason="neighboring τ differ by 5 % and more, means of pools by 1 %", counterexamples=(scaled("a bump at τ = 1", "ridged/icl", 2.0, tau=1.0, ridge=0.1), scaled("a bump in the limit", "theory/ridged_curve", 1.2, curve_tau=CURVE[100], ridge=0.1), a_nan("ridged/icl", tau=1.5, ridge=1.0)),
         ),
     ),

@@ -252,7 +252,7 @@ FIGURE = Figure(
         ),
         *(approach_claim(name) for name in PANELS),
         Claim(
-            "rise", "In simulations too longer contexts hurt where the pool is small and help where it is large: e_ICL at α = 60 against 8, extrapolated in 1/d.", "higher at κ = .2 (b), .25 (c); lower at κ = 1.5 (b), 2 (c)", "4 standard errors", rises, before=False,
+            "rise", "In simulations too longer contexts hurt where the pool is small and help where it is large: e_ICL at α = 60 against 8, extrapolated in 1/d.", "higher at κ = .2 (b), .25 (c); lower at κ = 1.5 (b), 2 (c)", "4 standard errors", rises, source="second-hand", before=False,
             reason="the limits differ by 20 % and more", counterexamples=(*(counter_of(name, kappa) for name, kappa in (("b", 0.2), ("b", 1.5), ("c", 0.25))), a_nan("c/icl", kappa=2.0, alpha=60.0, dim=20, repetition=0)),
         ),
     ),

@@ -182,7 +182,7 @@ FIGURE = Figure(
     example=example,
     claims=(
         Claim(
-            "line_inside", "e_ICL is not monotone in the context length wherever κ < min(τ, 1).", "every point of both maps left of the line", "none", inside, reason="a formula, on 601 α up to 10⁶",
+            "line_inside", "e_ICL is not monotone in the context length wherever κ < min(τ, 1).", "every point of both maps left of the line", "none", inside, source="second-hand", reason="a formula, on 601 α up to 10⁶",
             counterexamples=(counter("one point monotone", "maps/icl", lambda a: a * 0, tau=20.0, kappa=0.5, noise=NOISES[3]), counter("monotone at little noise", "maps/icl", lambda a: a * 0, tau=0.5, noise=list(NOISES[:4])), a_nan("maps/icl", tau=0.5, kappa=0.2, noise=NOISES[0])),
         ),
         Claim(

@@ -273,7 +273,7 @@ FIGURE = Figure(
             min_seeds=MEAN_SEEDS,
         ),
         Claim(
-            "dmmse_stays", "The posterior mean over the pool keeps a gap of order one however many tasks it knows, where the trained matrix has none left.", f"dMMSE above {FLOOR:g} for κ up to 32, d = 16 … 64; Γ* below {SMALL:g} at κ = 10", "4 standard errors", stays,
+            "dmmse_stays", "The posterior mean over the pool keeps a gap of order one however many tasks it knows, where the trained matrix has none left.", f"dMMSE above {FLOOR:g} for κ up to 32, d = 16 … 64; Γ* below {SMALL:g} at κ = 10", "4 standard errors", stays, source="second-hand",
             reason="the released run has 1.53 at κ = .2 and 1.09 at 32; the limit of Γ* at κ = 10 is .0109", counterexamples=(scaled("dMMSE gone at κ = 32", "posterior/icl", 0.1, cell="d = 32, κ = 32"), scaled("a matrix that memorizes", "trained/icl", 2.0, kappa=10.0), a_nan("posterior/icl", cell="d = 16, κ = 2", repetition=0)),
             min_seeds=MEAN_SEEDS,
         ),
@@ -283,7 +283,7 @@ FIGURE = Figure(
             min_seeds=MEAN_SEEDS,
         ),
         Claim(
-            "dmmse_released", "dMMSE at d = 64, α = 10, ρ = .01 has the gaps of the authors' released run.", "1.53 at κ = .2, 1.09 at κ = 32", f"4 standard errors of both together, at most {RELEASED_ROOM:g}", released, reason="theirs: 1000 prompts a point, deviations 2.15 and 1.47",
+            "dmmse_released", "dMMSE at d = 64, α = 10, ρ = .01 has the gaps of the authors' released run.", "1.53 at κ = .2, 1.09 at κ = 32", f"4 standard errors of both together, at most {RELEASED_ROOM:g}", released, source="second-hand", reason="theirs: 1000 prompts a point, deviations 2.15 and 1.47",
             counterexamples=(scaled("30 % more at κ = .2", "posterior/icl", 1.3, cell="d = 64, κ = 0.2"), scaled("30 % less at κ = 32", "posterior/icl", 0.7, cell="d = 64, κ = 32"), a_nan("posterior/icl", cell="d = 64, κ = 0.2", repetition=0)),
             min_seeds=MEAN_SEEDS,
         ),

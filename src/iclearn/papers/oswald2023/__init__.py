@@ -17,6 +17,7 @@ PAPER = Paper(
         "The public code draws inputs from U(−½, ½), not U(−1, 1), and its gradient descent is a sampled line; here it has a closed form. "
         "One layer is trained after 700 of the 5000 steps; the plateau at one learned direction that our notes had seen is not there (fig2, plateau). "
         "Two tied layers are two gradient steps first (cosine .995 around step 750, at a loss below the best two steps of one size) and become GD++ afterwards (fig3). "
-        "Beyond three layers the public code clips activations to ±10, which GD++ with its best steps does not survive (fig_depth_clip)."
+        "Beyond three layers the public code clips activations to ±10, which GD++ with its best steps does not survive (fig_depth_clip). "
+        "Of the paper only its abstract and its public code were read: what is attributed to it is second-hand."
     ),
 )

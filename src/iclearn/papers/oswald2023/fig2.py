@@ -156,18 +156,18 @@ FIGURE = Figure(
     claims=(
         Claim(
             "loss", "After 5000 steps the loss of the trained layer is that of one gradient step with the best step size, on the same tasks.",
-            f"{STEP.loss:.6f} in expectation", f"1 %, in {MOST}", loss_ratio, reason="the notes' tolerance; the tasks are the same on both sides", before=False,
+            f"{STEP.loss:.6f} in expectation", f"1 %, in {MOST}", loss_ratio, source="second-hand", reason="the notes' tolerance; the tasks are the same on both sides", before=False,
             counterexamples=(changed("2 % higher", "training", "loss", 1.02), nan_of("loss")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "cosine", "The layer's sensitivity to the query points in the direction of the gradient step's.", "≥ .999", MOST, cosine,
+            "cosine", "The layer's sensitivity to the query points in the direction of the gradient step's.", "≥ .999", MOST, cosine, source="second-hand",
             reason="one run of the notes had .9993", before=False,
             counterexamples=(changed("cosine .998 of itself", "training", "cosine_gd", 0.998), nan_of("cosine_gd")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "differences", "Predictions and sensitivities agree with the gradient step's.", "≤ .03, and ≤ 6 % of the norm of the sensitivity", MOST, differences,
+            "differences", "Predictions and sensitivities agree with the gradient step's.", "≤ .03, and ≤ 6 % of the norm of the sensitivity", MOST, differences, source="second-hand",
             reason="1.5 times what one run of the notes had (.02, 4 %)", before=False,
             counterexamples=(
                 changed("predictions twice as far", "training", "prediction_gd", 2.0), changed("sensitivities twice as far", "training", "sensitivity_gd", 2.0), nan_of("prediction_gd"),
@@ -181,7 +181,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "half_way", "Weights half way between the trained ones and the construction have the same loss.", "the gradient step's", f"1 %, in {MOST}", half_way,
+            "half_way", "Weights half way between the trained ones and the construction have the same loss.", "the gradient step's", f"1 %, in {MOST}", half_way, source="second-hand",
             reason="as for the loss itself", before=False, counterexamples=(changed("2 % higher", "training", "interpolated", 1.02), nan_of("interpolated")),
             min_seeds=SHARE_SEEDS,
         ),

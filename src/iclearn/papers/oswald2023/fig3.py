@@ -188,17 +188,17 @@ FIGURE = Figure(
             ),
         ),
         Claim(
-            "beats_descent", "Two trained layers do better than two steps of gradient descent with the best step size.", "at most .8 of its loss", MOST, beats_descent,
+            "beats_descent", "Two trained layers do better than two steps of gradient descent with the best step size.", "at most .8 of its loss", MOST, beats_descent, source="second-hand",
             reason="GD++ is at .706 of it", counterexamples=(changed("15 % higher", "training", "loss", 1.15), nan_of("loss")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "reaches_gdpp", "After 5000 steps they are at the loss of the best GD++.", "ratio 1", f"3 %, in {MOST}", reaches_gdpp, before=False,
+            "reaches_gdpp", "After 5000 steps they are at the loss of the best GD++.", "ratio 1", f"3 %, in {MOST}", reaches_gdpp, source="second-hand", before=False,
             reason="one run of the notes was 1.7 % above", counterexamples=(changed("4 % higher", "training", "loss", 1.04), changed("7 % lower", "training", "loss", 0.93), nan_of("loss")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "closer", "Their sensitivity to the query is that of GD++ and closer to it than to two gradient steps.", "cosine ≥ .99 with GD++, and less with gradient descent", MOST, closer, before=False,
+            "closer", "Their sensitivity to the query is that of GD++ and closer to it than to two gradient steps.", "cosine ≥ .99 with GD++, and less with gradient descent", MOST, closer, source="second-hand", before=False,
             reason="one run of the notes had .997 and .954",
             counterexamples=(changed("cosine 1 % lower", "training", "cosine_gdpp", 0.99), changed("closer to gradient descent", "training", "cosine_gd", 1.06), nan_of("cosine_gdpp")),
             min_seeds=SHARE_SEEDS,
@@ -210,7 +210,7 @@ FIGURE = Figure(
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "half_way", "Weights half way to GD++'s have GD++'s loss.", "ratio 1", f"2 %, in {MOST}", half_way, before=False, reason="one run of the notes was .3 % above",
+            "half_way", "Weights half way to GD++'s have GD++'s loss.", "ratio 1", f"2 %, in {MOST}", half_way, source="second-hand", before=False, reason="one run of the notes was .3 % above",
             counterexamples=(changed("3 % higher", "training", "interpolated", 1.03), nan_of("interpolated")),
             min_seeds=SHARE_SEEDS,
         ),

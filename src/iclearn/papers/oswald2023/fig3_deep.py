@@ -112,17 +112,17 @@ FIGURE = Figure(
     example=example,
     claims=(
         Claim(
-            "tied_beats_descent", "Five trained layers with the same weights do better than five steps of gradient descent with the best step size.", "at most .9 of its loss", MOST, below("tied", "gd", 0.9),
+            "tied_beats_descent", "Five trained layers with the same weights do better than five steps of gradient descent with the best step size.", "at most .9 of its loss", MOST, below("tied", "gd", 0.9), source="second-hand",
             reason="one short run of the notes was at .64", counterexamples=(changed("twice as high", "tied", "loss", 2.0), nan_of("loss", "tied")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "untied_beats_descent", "Five trained layers with weights of their own do better than gradient descent with five best step sizes.", "at most its loss", MOST, below("untied", "untied", 1.0),
+            "untied_beats_descent", "Five trained layers with weights of their own do better than gradient descent with five best step sizes.", "at most its loss", MOST, below("untied", "untied", 1.0), source="second-hand",
             reason="these five steps are among what the layers can do", counterexamples=(changed("a half higher", "untied", "loss", 1.5), nan_of("loss", "untied")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "closer", "Five tied layers are closer to GD++ than to gradient descent.", "cosine with GD++ above that with gradient descent", MOST, closer, reason="an order has no tolerance",
+            "closer", "Five tied layers are closer to GD++ than to gradient descent.", "cosine with GD++ above that with gradient descent", MOST, closer, source="second-hand", reason="an order has no tolerance",
             counterexamples=(changed("cosine with GD++ lower", "tied", "cosine_gdpp", 0.9), nan_of("cosine_gdpp", "tied")),
             min_seeds=SHARE_SEEDS,
         ),

@@ -117,17 +117,17 @@ FIGURE = Figure(
     example=example,
     claims=(
         Claim(
-            "reaches_descent", "Two layers over interleaved tokens reach the loss of one gradient step.", "ratio 1", f"5 %, in {MOST}", reaches,
+            "reaches_descent", "Two layers over interleaved tokens reach the loss of one gradient step.", "ratio 1", f"5 %, in {MOST}", reaches, source="second-hand",
             reason="the notebook's curve reaches its line; how closely is ours to say", counterexamples=(changed("a tenth higher", "training", "loss", 1.1), nan_of("loss")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "copies", "After the first layer an input depends on the token that follows it, its label, far more than on other tokens.", "at least 5 times", MOST, copies,
+            "copies", "After the first layer an input depends on the token that follows it, its label, far more than on other tokens.", "at least 5 times", MOST, copies, source="second-hand",
             reason="without copying the ratio is about 1; no number was known", counterexamples=(changed("a fifth of it", "training", "following", 0.2), nan_of("following")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "learned", "Training makes it so.", "the dependence on the next token grows at least 5 times", MOST, learned, reason="no number was known",
+            "learned", "Training makes it so.", "the dependence on the next token grows at least 5 times", MOST, learned, source="second-hand", reason="no number was known",
             counterexamples=(
                 Counterexample("there from the start", lambda data: {"training": data["training"].assign(following=data["training"]["following"] * 0 + 1.0)}), nan_of("following"),
             ),

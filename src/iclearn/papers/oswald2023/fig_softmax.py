@@ -101,13 +101,13 @@ FIGURE = Figure(
     example=example,
     claims=(
         Claim(
-            "two_align", "One layer of softmax attention with two heads becomes a gradient step.", "loss ratio 1 and cosine ≥ .95", f"5 %, in {MOST}", two_align,
+            "two_align", "One layer of softmax attention with two heads becomes a gradient step.", "loss ratio 1 and cosine ≥ .95", f"5 %, in {MOST}", two_align, source="second-hand",
             reason="the public notebook says that two heads work and gives no number; these are ours, before any run", holds=False,
             counterexamples=(changed("a tenth higher", "two", "loss", 1.1), changed("cosine .95 of itself", "two", "cosine_gd", 0.95), nan_of("loss", "two")),
             min_seeds=SHARE_SEEDS,
         ),
         Claim(
-            "one_does_not", "With one head it does not.", "loss at least 1.2 times the gradient step's, cosine at most .95", MOST, one_does_not,
+            "one_does_not", "With one head it does not.", "loss at least 1.2 times the gradient step's, cosine at most .95", MOST, one_does_not, source="second-hand",
             reason="the public notebook says that two heads are needed and gives no number; these are ours, before any run",
             counterexamples=(changed("as good as a step", "one", "loss", 0.65), nan_of("loss", "one")),
             min_seeds=SHARE_SEEDS,

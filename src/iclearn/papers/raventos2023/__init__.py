@@ -12,6 +12,7 @@ PAPER = Paper(
     options=Options,
     seeds=3,
     notes=(
-        "The paper trains for 500,000 steps, we for 10,000 and 40,000: the threshold moves with the length of training, so its place is ours and its existence the paper's."
+        "The paper trains for 500,000 steps, we for 10,000 and 40,000: the threshold moves with the length of training, so its place is ours and its existence the paper's. "
+        "For a model of this size the paper finds it between 2¹¹ and 2¹² tasks, so that claims at 2¹⁰ tasks are ours; those of fig_transience are Carroll et al.'s (2025)."
     ),
 )  # fmt: skip

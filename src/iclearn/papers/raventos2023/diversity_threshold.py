@@ -235,7 +235,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "closer_above", "Above the threshold four times the training moves it towards ridge.", "Δ(transformer, ridge) falls from 10,000 to 40,000 steps at k = 1024", f"a factor below 1; {BOUND}", closer, before=False,
+            "closer_above", "Above the threshold four times the training moves it towards ridge.", "Δ(transformer, ridge) falls from 10,000 to 40,000 steps at k = 1024", f"a factor below 1; {BOUND}", closer, source="ours", before=False,
             reason="one seed of the notes: ×.41",
             counterexamples=(
                 at_role("it moves away", "above", "long", times(4.0), test="new", reference="ridge"), at_role("two seeds move away", "above", "long", times(10.0), test="new", reference="ridge", seed=SOME),
@@ -259,7 +259,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "ridge_for_many", "From 2¹⁰ tasks on the transformer is as good as ridge on new tasks, after 10,000 steps already.", "error at most 1.1 times that of ridge for k = 1024 … 2²⁰", f"10 %; {BOUND}", like_ridge, before=False,
+            "ridge_for_many", "From 2¹⁰ tasks on the transformer is as good as ridge on new tasks, after 10,000 steps already.", "error at most 1.1 times that of ridge for k = 1024 … 2²⁰", f"10 %; {BOUND}", like_ridge, source="ours", before=False,
             reason="one seed of the notes: 2 to 5 %",
             counterexamples=(
                 at_role("a sixth above ridge", "many", "short", times(1.12), test="new", reference="truth"), at_role("two seeds far above", "many", "long", times(1.4), test="new", reference="truth", seed=SOME),

@@ -121,7 +121,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "many_follow_ridge", "In the middle between two tasks of a pool of 2¹⁰ it follows ridge.", "Δ(transformer, ridge) below Δ(transformer, dMMSE) at α = ½", f"a ratio below 1; {BOUND}", many_follow,
+            "many_follow_ridge", "In the middle between two tasks of a pool of 2¹⁰ it follows ridge.", "Δ(transformer, ridge) below Δ(transformer, dMMSE) at α = ½", f"a ratio below 1; {BOUND}", many_follow, source="ours",
             reason="nothing of it had been seen",
             counterexamples=(
                 perturbed("nearer to dMMSE", 1, "transformer-ridge", 40.0), perturbed("nearer to dMMSE in two seeds", 1, "transformer-ridge", 200.0, seed=SOME), perturbed("one value is NaN", 1, "transformer-dmmse", float("nan"), seed=[0]),

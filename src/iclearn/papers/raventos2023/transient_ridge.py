@@ -174,7 +174,7 @@ FIGURE = Figure(
     example=example,
     claims=(
         Claim(
-            "transient_few", "For few tasks in-context learning is transient: the distance to ridge on new tasks falls, has a minimum and rises.", "for k = 16, 32, 64, 128 the last Δ(transformer, ridge) is above 1.2 times the least, which is neither first nor last", f"a factor of {RISE}; {BOUND}", comes_and_goes, before=False,
+            "transient_few", "Carroll et al. (2025): for few tasks in-context learning is transient: the distance to ridge on new tasks falls, has a minimum and rises.", "for k = 16, 32, 64, 128 the last Δ(transformer, ridge) is above 1.2 times the least, which is neither first nor last", f"a factor of {RISE}; {BOUND}", comes_and_goes, source="other", before=False,
             reason="one seed of the notes: 1.8, 2.9, 2.2, 1.8 times; the least of noisy values is low, which 1.2 leaves room for",
             counterexamples=(
                 Counterexample("it falls to the end", monotone), at_role("it ends where it was least", "transient", "long", lambda a: a.clip(max=0.06), test="new", reference="ridge"),
@@ -183,7 +183,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "lasting_many", "For many tasks it is not: the distance to ridge does not rise again.", "for k = 256 and 1024 the last Δ is below 1.2 times the least", f"a factor of {RISE}; {BOUND}", lasts, before=False,
+            "lasting_many", "Carroll et al. (2025): for many tasks it is not: the distance to ridge does not rise again.", "for k = 256 and 1024 the last Δ is below 1.2 times the least", f"a factor of {RISE}; {BOUND}", lasts, source="other", before=False,
             reason="one seed of the notes: it falls to the last step",
             counterexamples=(
                 at_role("it rises twofold", "lasting", "long", lambda a: a * np.linspace(0.01, 3, a.shape[-1]), test="new", reference="ridge"), at_role("it rises in two seeds", "lasting", "long", lambda a: a * np.linspace(0.01, 3, a.shape[-1]), test="new", reference="ridge", seed=SOME),
@@ -192,7 +192,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "later_for_more", "The more tasks, the later the minimum.", "log t* grows with log k over k = 16 … 128 (the paper's exponent: .47, for 50 times longer training)", "a slope above 0; one-sided 95 % bound of the mean over seeds (Student)", later_for_more, before=False,
+            "later_for_more", "Carroll et al. (2025): the more tasks, the later the minimum.", "log t* grows with log k over k = 16 … 128 (Raventós et al. have the exponent .47, for 50 times longer training)", "a slope above 0; one-sided 95 % bound of the mean over seeds (Student)", later_for_more, source="other", before=False,
             reason="one seed of the notes: 3,000, 5,000, 14,000, 11,000; records are 1,000 steps apart, too coarse for the exponent",
             counterexamples=(
                 Counterexample("the order of the pools reversed", reversed_pools), Counterexample("no minimum: the last step for every pool", monotone),
@@ -201,7 +201,7 @@ FIGURE = Figure(
             min_seeds=2,
         ),
         Claim(
-            "pca_ends", "In the first two joint components runs of few tasks end at their dMMSE and runs of many tasks at ridge.", "the end is past half of the way from ridge to dMMSE at k = 16, and before half of it at k = 1024", f"half; {BOUND}", ends_apart,
+            "pca_ends", "Carroll et al. (2025): in the first two joint components runs of few tasks end at their dMMSE and runs of many tasks at ridge.", "the end is past half of the way from ridge to dMMSE at k = 16, and before half of it at k = 1024", f"half; {BOUND}", ends_apart, source="other",
             reason="half is the middle between the two; nothing of it had been seen",
             counterexamples=(
                 at_role("few tasks end at ridge", "memorized", "long", times(0.1), "score"), at_role("many tasks end at dMMSE", "above", "long", times(20.0), "score"), at_role("two seeds elsewhere", "memorized", "long", times(0.1), "score", seed=SOME),

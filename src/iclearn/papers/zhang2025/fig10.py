@@ -109,7 +109,7 @@ def spoiled_laws(family: str) -> tuple[Counterexample, ...]:
 
 FIGURE = Figure(
     id="fig10",
-    title="conservation laws",
+    title="conservation laws (our content: that of the paper's Figure 10 is not known to us)",
     collect=collect,
     draw=draw,
     example=example,

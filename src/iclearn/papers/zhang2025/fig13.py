@@ -205,7 +205,7 @@ NAN_TESTS = spoiled_tests("test losses NaN", lambda tests: tests.where(tests["le
 
 FIGURE = Figure(
     id="fig13",
-    title="training on all prefixes",
+    title="training on all prefixes (our content: that of the paper's Figure 13 is not known to us)",
     collect=collect,
     draw=draw,
     example=example,

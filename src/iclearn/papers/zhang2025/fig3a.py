@@ -10,7 +10,7 @@ from ...core.trace import Trace
 from ...probes.saddle_stays import match_plateaus
 from ...theory.zhang2025 import predict
 from ..base import Choice, Claim, Counterexample, Data, Figure
-from ..judging import SHARE_SEEDS, Outcome, judge_seeds, least_for_mean
+from ..judging import SHARE_SEEDS, Outcome, binomial_bounds, judge_seeds, least_for_mean
 from ..lab import Lab
 from .examples import NAN_LOSS, changed_loss, cut, scaled_loss, separate_run, spoiled, stairs
 from .judges import drops_of, heights_by_level, judge_heights
@@ -29,6 +29,7 @@ from .setup import (
 
 STEPS = 10001  # the paper's
 RECORD = Record(weights=600, candidates=4000)  # fine enough to draw the weights through a drop
+PLANNED = (6, 12)  # seeds: the number of every figure, then twice as many; 24 after the runs of both had been seen
 SCHEMES = ("entries", "per_head")  # of the published figure, and of the README's commands
 
 
@@ -75,12 +76,19 @@ def finished(trace: Trace) -> bool:
 
 
 def number_of_drops(data: Data) -> Outcome:
-    """Drops of the runs that reached the last level; the others are unfinished."""
-    done = [trace for trace in data["entries"] if finished(trace)]
+    """Drops of the runs that reached the last level; the others are unfinished. All runs are told beside, not judged."""
+    runs = data["entries"]
+    done = [trace for trace in runs if finished(trace)]
     counts = [len(drops_of(trace)) for trace in done]
-    measured = {"drops of finished runs": counts, "finished": f"{len(done)} of {len(data['entries'])}"}
-    if 2 * len(done) < len(data["entries"]):
-        return Outcome(measured, "unfinished", len(data["entries"]))
+    four = [len(drops_of(trace)) == 4 for trace in runs]
+    whole = f"bound {binomial_bounds(sum(four), len(four))[0]:.3f}: {judge_seeds(four, '').verdict}"
+    measured = {
+        "drops of finished runs": counts,
+        "finished": f"{len(done)} of {len(runs)}",
+        "four drops, no run left out": f"{sum(four)} of {len(runs)} ({whole})",
+    }
+    if 2 * len(done) < len(runs):
+        return Outcome(measured, "unfinished", len(runs))
     return judge_seeds([count == 4 for count in counts], measured)
 
 
@@ -191,6 +199,7 @@ FIGURE = Figure(
             "24 seeds for all of figure 3; unfinished runs apart from those with fewer drops (drops, in_time); drops of 2 % and more, as in fig5",
         ),
     ),
+    planned=PLANNED,
     setup="""task: D=4, N=31, λ ∝ d (trace 1, rotated), P=80000 prompts, x centered, w whitened
 model: separate attention H=5, R=1, full; init 1e-2; entries: k, q, v ~ N(0, init²); per_head: k, q ~ N(0, init²/5), v ~ N(0, init²)
 for step in 10001: W ← W − 0.02 · ∂loss/∂W; four times as many seeds as elsewhere

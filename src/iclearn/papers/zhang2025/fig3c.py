@@ -24,7 +24,7 @@ from .examples import (
     turned,
     wobble,
 )
-from .fig3a import recipes
+from .fig3a import PLANNED, recipes
 from .fig6 import recipes as flow_recipes
 from .judges import judge_within
 from .setup import basis, run_groups
@@ -213,6 +213,7 @@ FIGURE = Figure(
             "init 3e-4 to 1e-2, 6 seeds for the cost (2.02 ± 0.12 with the first six)",
         ),
     ),
+    planned=PLANNED,
     setup="the runs of fig3a (entries) and the same with P=∞, keys and queries in the eigenbasis of Λ at 600 recorded steps; the law: gradient flow runs of fig6 (per_head, P=∞, init 3e-4 to 1e-2)",
     cost="20 s on 2 cores beyond fig3a and fig6",
     seeds=24,

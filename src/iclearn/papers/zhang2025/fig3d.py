@@ -13,7 +13,7 @@ from ..base import Choice, Claim, Data, Figure
 from ..judging import SHARE_SEEDS, Outcome, judge_seeds
 from ..lab import Lab
 from .examples import NAN_WEIGHTS, RANDOM_WEIGHTS, ZERO_WEIGHTS, changed_weights, cut, separate_run, spoiled, turned
-from .fig3a import recipes
+from .fig3a import PLANNED, recipes
 from .setup import CONTEXT, GAIN, basis, eigenvalues, levels, once_a_run
 
 
@@ -120,6 +120,7 @@ FIGURE = Figure(
             "entries, 10001 steps, 24 seeds, as in fig3a (8 of the first 12 within 15 %: inconclusive); tolerances as they were; every plateau must be there, before an absent one was not missed",
         ),
     ),
+    planned=PLANNED,
     setup="the runs of fig3a (entries); distance = √E(ŷ − ŷ_PCR)² over infinitely many prompts, from the effective matrix Σ v k qᵀ; plateau m: loss within a quarter of the gaps around L(M_m)",
     cost="none beyond fig3a",
     seeds=24,

@@ -67,7 +67,7 @@ def _one_more(data: Data) -> Data:
 
 FIGURE = Figure(
     id="fig7",
-    title="too few heads: training stops at L(M_HR)",
+    title="too few heads: training stops at L(M_HR) (our content: that of the paper's Figure 7 is not known to us)",
     collect=collect,
     draw=draw,
     example=example,

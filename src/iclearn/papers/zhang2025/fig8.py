@@ -128,7 +128,7 @@ NAN = Counterexample("one time NaN", lambda data: {"times": data["times"].where(
 
 FIGURE = Figure(
     id="fig8",
-    title="plateau durations: τ/(λ² v₀)",
+    title="plateau durations: τ/(λ² v₀) (our content: that of the paper's Figure 8 is not known to us)",
     collect=collect,
     draw=draw,
     example=example,
