@@ -234,7 +234,9 @@ def verify_file(path: str | Path) -> Verification:
         raise IclearnError(f"{path}: {error}") from None
     except Exception as error:  # a layout computes with whatever kinds and shapes the file holds
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        raise IclearnError(f"{path}: its arrays are not of the kinds and shapes of layout {layout}: {reason}") from error
+        raise IclearnError(
+            f"{path}: its arrays are not of the kinds and shapes of layout {layout}: {reason}"
+        ) from error
     named = [*(q.name for q in found.quantities), *found.inputs]
     seen = {*named, *(name.split(".")[0] for name in named)}
     others = tuple(name for name in arrays if name not in seen and name not in found.unchecked)
