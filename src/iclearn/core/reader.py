@@ -231,7 +231,7 @@ def _bounded_loader() -> Any:
         def compose_node(self, parent: Any, index: Any) -> Any:
             mark, before = self.peek_event().start_mark, self.values
             alias = self.check_event(yaml.AliasEvent)
-            node = super().compose_node(parent, index)
+            node: Any = super().compose_node(parent, index)
             # an alias inside what it stands for has no size yet and would have no end
             self.values += getattr(node, "size", MOST_VALUES + 1) if alias else 1
             node.size = self.values - before
@@ -243,7 +243,7 @@ def _bounded_loader() -> Any:
             elif node.tag == "tag:yaml.org,2002:int" and len(node.value) > MOST_DIGITS:
                 problem = f"a whole number of {len(node.value)} characters; at most {MOST_DIGITS} are read"
             if problem:
-                raise yaml.composer.ComposerError(None, None, problem, mark)
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
             return node
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
