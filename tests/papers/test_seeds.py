@@ -23,12 +23,15 @@ from iclearn.papers.judging import (
 from iclearn.papers.planning import _Counting, _tried, plan, seconds_of
 from iclearn.report.paper import Drawing, what_holds, write_report
 
-FIGURES = [
-    pytest.param(paper, figure, id=f"{paper.id}-{figure.id}")
-    for paper in map(load_paper, PAPERS.names())
-    for figure in paper.figures
-]
+EVERY = [load_paper(name) for name in PAPERS.names()]
 EXAMPLE_SEEDS = 6  # of example tables that say only how many draws each size has
+
+
+def cases(papers: list[Paper]):
+    return [pytest.param(one, figure, id=f"{one.id}-{figure.id}") for one in papers for figure in one.figures]
+
+
+FIGURES = cases(EVERY)
 
 
 def first_seeds(data, count: int):
@@ -86,7 +89,7 @@ def asked_for(tmp_path, figure, planned: int, seeds: int | None) -> set[int]:
     return {recipe.seed for recipe in lab.recipes.values()}
 
 
-@pytest.mark.parametrize(("paper", "figure"), [case for case in FIGURES if case.values[0].options is None])
+@pytest.mark.parametrize(("paper", "figure"), cases([paper for paper in EVERY if paper.options is None]))
 def test_seeds_asked_for_are_those_of_every_figure(tmp_path, paper, figure):
     found = asked_for(tmp_path, figure, planned_seeds(paper, figure), 3)
     assert found in (set(), {0, 1, 2}), "three seeds are three seeds"  # none: it stores tables, not runs
