@@ -73,7 +73,7 @@ def test_naive_torch_is_the_same_model_or_skipped_with_a_reason(report):
     if importlib.util.find_spec("torch") is None:
         assert [row["name"] for row in report["skipped"]] == ["torch/merged-d4"]
         assert "torch is not installed" in report["skipped"][0]["reason"]
-        pytest.skip("torch is not installed")
+        pytest.skip("torch is not installed (pip install 'iclearn[bench]')")
     ratio = next(r for r in report["results"] if r["name"] == "torch/merged-d4/ratio")
     assert ratio["detail"]["loss_relative_error"] <= 1e-9
     assert ratio["detail"]["losses_compared"] >= 3
@@ -174,7 +174,9 @@ def test_the_page_of_compiled_code_holds_its_results():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is the extra `bench`")
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'iclearn[bench]')"
+)
 def test_depth_steps_compare_the_same_models(tmp_path):
     """A model that differs from the naive one is an error of the script."""
     from benchmarks.depth_steps import agreement, main, trainings
@@ -188,7 +190,9 @@ def test_depth_steps_compare_the_same_models(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is the extra `bench`")
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'iclearn[bench]')"
+)
 def test_transformer_steps_measure_every_case(tmp_path):
     from benchmarks.transformer_steps import main
 

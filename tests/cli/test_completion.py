@@ -34,7 +34,7 @@ def scripts(tmp_path_factory):
 def completed(shell: str, scripts, line: str) -> list[str]:
     """What a shell offers at the end of a line."""
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+        pytest.skip(f"{shell} is not installed (apt-get install {shell})")
     words = [*line.split(), *([""] if line.endswith(" ") else [])]
     quoted = " ".join(f"'{word}'" for word in words)
     program = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell].format(

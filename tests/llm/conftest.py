@@ -10,8 +10,8 @@ from tiny_models import make_model, make_tokenizer
 
 @pytest.fixture(scope="session")
 def torch():
-    torch = pytest.importorskip("torch", reason="the extra llm is not installed (torch)")
-    pytest.importorskip("transformers", reason="the extra llm is not installed (transformers)")
+    torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'iclearn[llm]')")
+    pytest.importorskip("transformers", reason="transformers is not installed (pip install 'iclearn[llm]')")
     torch.set_num_threads(1)
     return torch
 

@@ -146,7 +146,7 @@ def test_through_a_server(stsb, tmp_path, capsys):
         StaticEmbeddings()
     except IclearnError as error:
         pytest.skip(str(error))
-    pytest.importorskip("torch", reason="the extra llm is not installed (torch)")
+    pytest.importorskip("torch", reason="torch is not installed (pip install 'iclearn[llm]')")
     flags = ("fig_conditions", "--stsb", stsb, "--pairs", 5, "--shots", 1, "--out", tmp_path)
     with FakeServer("none") as server:
         assert reproduce(*flags, "--model", server.url) == 2

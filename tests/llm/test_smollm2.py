@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def smollm2(torch):
-    pytest.importorskip("gguf", reason="the extra llm is not installed (gguf)")
+    pytest.importorskip("gguf", reason="gguf is not installed (pip install 'iclearn[llm]')")
     try:
         resolve("smollm2")
     except IclearnError as error:
