@@ -174,9 +174,7 @@ def test_the_page_of_compiled_code_holds_its_results():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'iclearn[bench]')"
-)
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: pip install 'iclearn[bench]'")
 def test_depth_steps_compare_the_same_models(tmp_path):
     """A model that differs from the naive one is an error of the script."""
     from benchmarks.depth_steps import agreement, main, trainings
@@ -190,9 +188,7 @@ def test_depth_steps_compare_the_same_models(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'iclearn[bench]')"
-)
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: pip install 'iclearn[bench]'")
 def test_transformer_steps_measure_every_case(tmp_path):
     from benchmarks.transformer_steps import main
 

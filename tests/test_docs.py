@@ -106,8 +106,8 @@ def test_every_name_of_the_table_of_formulas_exists():
 
 
 def test_the_site_is_built_without_a_warning(tmp_path):
-    pytest.importorskip("mkdocs", reason="the site is not built without its tools (pip install 'iclearn[docs]')")
-    pytest.importorskip("mkdocstrings", reason="the site is not built without its tools (pip install 'iclearn[docs]')")
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed (pip install 'iclearn[docs]')")
+    pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed (pip install 'iclearn[docs]')")
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,

@@ -77,9 +77,7 @@ def test_units_and_digits():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed (pip install 'iclearn[bench]')"
-)
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch: pip install 'iclearn[bench]'")
 def test_everything_can_be_measured(tmp_path):
     from benchmarks.side_by_side import main
 

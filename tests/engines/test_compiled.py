@@ -30,9 +30,7 @@ from iclearn.tasks.covariance import Covariance
 from iclearn.tasks.given import GivenData
 from iclearn.tasks.regression import LinearRegression
 
-needs_numba = pytest.mark.skipif(
-    numba_version() is None, reason="compiled code needs numba (pip install 'iclearn[fast]')"
-)
+needs_numba = pytest.mark.skipif(numba_version() is None, reason="needs Numba: pip install 'iclearn[fast]'")
 FAMILIES = ("merged", "separate", "merged_reduced", "separate_reduced", "mlp", "conv")
 
 

@@ -83,7 +83,7 @@ def test_static_embeddings_know_similarity():
     except IclearnError as error:
         pytest.skip(str(error))
     if not REAL.is_dir():
-        pytest.skip("the STS-Benchmark (../shared/data/stsb) is not here")
+        pytest.skip("sts-train.csv, sts-dev.csv and sts-test.csv of the STS-Benchmark are not in ../shared/data/stsb")
     dev = load_split(REAL, "dev")
     assert pearson(features_of(static, dev.pairs)[:, -1], dev.scores) == pytest.approx(0.83, abs=0.005)
 

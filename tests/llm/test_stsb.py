@@ -25,7 +25,7 @@ def write(folder, lines, name="dev", end="\n"):
 @pytest.mark.parametrize("name", ROWS)
 def test_the_real_files(name):
     if not REAL.is_dir():
-        pytest.skip("the STS-Benchmark (../shared/data/stsb) is not here")
+        pytest.skip("sts-train.csv, sts-dev.csv and sts-test.csv of the STS-Benchmark are not in ../shared/data/stsb")
     split = load_split(REAL, name)
     assert len(split.pairs) == ROWS[name]
     assert split.scores.min() == 0

@@ -289,7 +289,7 @@ def test_boosted_trees_fit_the_context(data):
 
 
 def test_scikit_learn_agrees(data):
-    tree = pytest.importorskip("sklearn.tree", reason="a reference is not installed (pip install scikit-learn)")
+    tree = pytest.importorskip("sklearn.tree", reason="scikit-learn is not installed (pip install scikit-learn)")
     linear = pytest.importorskip("sklearn.linear_model")
     x, y = data
     lasso, logistic = ask(Lasso(0.1), x, y), ask(Logistic(1e-3), x, y)
