@@ -1,5 +1,7 @@
 """The API a researcher types: recipe, trace, theory, plateaus, plot, and a report that shows itself."""
 
+import html
+import re
 import subprocess
 import sys
 
@@ -108,7 +110,9 @@ def test_reproduce_returns_a_report(tmp_path):
     assert "fig2" in report.data
     assert report.stale == 0
     assert "merged_is_mlp" not in repr(report)
-    page = report._repr_html_()
+    frame = report._repr_html_()
+    assert re.fullmatch("<iframe [^<>]*></iframe>", frame), "its style reaches nothing else"
+    page = html.unescape(frame)
     assert "data:image/png" in page
     assert report.verdicts[0].statement.split(".")[0] in page
     assert "reproduced" in report.verdicts[0]._repr_html_()

@@ -130,3 +130,28 @@ def test_a_folder_without_a_reproduction_is_refused(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "holds no reproduction" in capsys.readouterr().err
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "x.pdf")]) == 2
+
+
+NOTEBOOK = """<!doctype html><style>td { color: rgb(255, 0, 0) }</style><body><h1>a</h1><h2>b</h2><table><tr><th>c</th>
+<td><p>d</p></td></tr></table><img alt=""><pre>e</pre><nav>f</nav><div id="cell"></div>"""
+STYLES = """() => [...document.querySelectorAll("body, body > *:not(#cell), body > table *")].map(part => {
+    const style = getComputedStyle(part);
+    return ["fontFamily", "fontSize", "maxWidth", "margin", "padding", "color", "width", "borderTop", "borderCollapse",
+        "columns", "textAlign", "background"].map(name => `${part.tagName} ${name}: ${style[name]}`);
+})"""
+
+
+def test_a_report_in_a_notebook_styles_nothing_else_and_is_styled_by_nothing(browser, tmp_path):
+    """As a notebook shows it: put into a page that is there already."""
+    report = icl.reproduce("zhang2025", ["fig2"], seeds=2, out=tmp_path)
+    (tmp_path / "notebook.html").write_text(NOTEBOOK)
+    page = browser.new_page(viewport=SIZES["wide"])
+    page.goto((tmp_path / "notebook.html").as_uri())
+    before = page.evaluate(STYLES)
+    page.evaluate("html => { document.getElementById('cell').innerHTML = html; }", report._repr_html_())
+    assert page.evaluate(STYLES) == before
+    frame = page.frame_locator("#cell iframe")
+    assert frame.locator("td").first.evaluate("cell => getComputedStyle(cell).color") == "rgb(0, 102, 74)"
+    frame.locator("nav a").first.click()
+    assert frame.locator("h2#fig2").is_visible(), "links within it lead within it"
+    page.close()

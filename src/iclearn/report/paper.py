@@ -151,8 +151,11 @@ def stale_sentence(count: int) -> str:
 
 
 def report_html(paper: Paper, out: Path, figures: Sequence[str]) -> str:
-    """The page of the named figures as HTML, for a notebook."""
-    return _page(paper, out, read_json(out / "card.json", {}), figures)
+    """The page of the named figures for a notebook: in a frame, so that neither changes the style of the other."""
+    text = _page(paper, out, read_json(out / "card.json", {}), figures)
+    page = html.escape(text.replace('href="#', 'href="about:srcdoc#'))  # else such a link leads to the notebook
+    style = "width: 100%; height: 40rem; resize: vertical; border: 1px solid #ccc; background: #fff"
+    return f'<iframe title="{html.escape(paper.title)}" style="{style}" srcdoc="{page}"></iframe>'
 
 
 def _aspect(picture: Path) -> float:
