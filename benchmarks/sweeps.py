@@ -36,6 +36,8 @@ from iclearn.tasks.regression import LinearRegression
 from .machine import PEAK, machine, now, source_digest, versions
 
 SAMPLES = 256
+# How earlier results call the paths; their kernel was compiled by Triton.
+FORMER_PATHS = {"plain": "vmap", "written": "unrolled", "fused": "triton", "alone": "serial"}
 
 
 def recipe_of(dim: int, heads: int, rank: int, prompts: int | None, steps: int, dtype: str = "float32") -> Recipe:
@@ -182,7 +184,8 @@ def markdown(report: dict[str, Any]) -> str:
                 continue
             share = f"{row['share_of_peak']:.0%}" if "share_of_peak" in row else ""
             speed = row["runs_per_second"]
-            cells = [f"{table['name']}, {table['steps']} steps", row["path"], f"{row['runs']:,}", f"{speed:,.0f}"]
+            path = FORMER_PATHS.get(row["path"], row["path"])
+            cells = [f"{table['name']}, {table['steps']} steps", path, f"{row['runs']:,}", f"{speed:,.0f}"]
             first = f"{row['first_seconds']:.1f}" if "first_seconds" in row else ""
             lines.append(f"| {' | '.join(cells)} | {1e6 / speed:,.2f} | {share} | {first} |")
     return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ import yaml
 
 from iclearn.cli import COMMANDS, main
 from iclearn.core.registry import PAPERS
+from iclearn.store import Store
 from iclearn.sweeps.api import make_plan
+from iclearn.sweeps.plan import ComputePath
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -208,3 +211,15 @@ def test_tables_of_settings_are_read():
             assert tomllib.loads(block)
     languages = {tag for page in PAGES for tag in re.findall(r"^```(\w+)$", page.read_text(), re.M)}
     assert languages <= {"python", "bash", "yaml", "toml"}, "blocks of other languages are run by nobody"
+
+
+def test_values_and_methods_named_in_sentences_exist():
+    """What no block runs: paths of sweeps, methods of a store, and how a Zarr folder of ours is opened."""
+    text = {page: page.read_text() for page in PAGES}
+    paths = set(get_args(ComputePath))
+    for page, words in text.items():
+        assert set(re.findall(r"--path (\w+)", words)) <= paths, page
+        assert [name for name in re.findall(r"Store\([^)]*\)\.(\w+)", words) if not hasattr(Store, name)] == [], page
+        assert all("consolidated=False" in call for call in re.findall(r"open_zarr\(([^)]*)\)", words)), page
+    timed = re.findall(r"^\| \w+ .*steps \| (\w+) \|", text[ROOT / "docs" / "sweeps.md"], re.M)
+    assert {"vmap", "serial"} < set(timed) <= {*paths, "triton"}, "triton is the kernel of pallas by another compiler"

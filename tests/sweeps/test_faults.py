@@ -19,7 +19,9 @@ from sweep_cases import tiny
 
 from iclearn.cli import main
 from iclearn.sweeps import SweepFolder
+from iclearn.sweeps.dask_cluster import _started
 
+dask = pytest.importorskip("dask", reason="Dask is not installed (pip install 'iclearn[dask]')")
 pytest.importorskip("dask.distributed", reason="Dask is not installed (pip install 'iclearn[dask]')")
 
 SPEC = {
@@ -129,3 +131,47 @@ def test_a_killed_worker_and_a_killed_sweep_lose_and_repeat_nothing(tmp_path):
     assert np.isfinite(found["final_loss"]).all()
     calm_digests = {id: entry.digest for id, entry in SweepFolder.open(calm).entries().items()}
     assert {id: entry.digest for id, entry in after.items()} == calm_digests
+
+
+SCRIPT = """
+import dataclasses
+import iclearn as icl
+
+@dataclasses.dataclass(frozen=True)
+class Mine({base}):
+    pass
+
+task = icl.LinearRegression(dim=2, context_len=8, num_prompts=None)
+recipe = icl.Recipe(task=task, model=icl.Attention("separate_reduced", num_heads=2), steps=20)
+print(icl.sweep(recipe, seeds=2, out="out", cluster="local", workers=1, path="serial").sizes["seed"], "seeds")
+"""
+
+
+def test_a_script_without_a_guard_takes_a_local_cluster_or_is_told_what_to_write(tmp_path):
+    for base, words in (("object", "2 seeds"), ("icl.LinearRegression, kind='test_mine'", "put what it runs under if")):
+        (tmp_path / "script.py").write_text(SCRIPT.format(base=base))
+        command = [sys.executable, "script.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
+        assert words in (done.stdout or done.stderr.splitlines()[-1]), done.stderr
+        assert done.stderr.count("Traceback") == (base != "object"), done.stderr
+        if base == "object":
+            assert done.stderr == ""
+
+
+def test_dashboards_listen_on_this_machine_alone_unless_asked(tmp_path, monkeypatch):
+    """On the queue of SLURM too, whose commands are not needed to see where the scheduler listens."""
+    pytest.importorskip("dask_jobqueue")
+    for name in ("sbatch", "scancel"):
+        (tmp_path / name).write_text("#!/bin/sh\necho Submitted batch job 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    networks = pytest.importorskip("psutil").net_if_addrs()  # Dask has it
+    loopback = next(name for name, all in networks.items() if any(one.address == "127.0.0.1" for one in all))
+    job = {"cores": 1, "memory": "1GB", "interface": loopback}
+    for options, expected in (({}, "127.0.0.1"), ({"dashboard_address": "0.0.0.0:0"}, "0.0.0.0")):
+        settings = {"jobqueue.slurm": {**dask.config.get("jobqueue.slurm", {}), **job, "scheduler-options": options}}
+        with dask.config.set(settings), _started("slurm", 1) as cluster:
+            server = cluster.scheduler.http_server
+            assert {socket.getsockname()[0] for socket in server._sockets.values()} == {expected}
+    with _started("local", 1) as cluster:
+        assert {s.getsockname()[0] for s in cluster.scheduler.http_server._sockets.values()} == {"127.0.0.1"}

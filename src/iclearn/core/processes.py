@@ -1,12 +1,16 @@
-"""Processes of this machine: whether one that left its number in a file is still at work."""
+"""Processes of this machine: whether one that left its number in a file is still at work; and starting new ones."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 
 def usable_cores() -> int:
@@ -72,3 +76,14 @@ def machine_token() -> str:
         except OSError:
             continue
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
+
+
+@contextmanager
+def no_main_module() -> Iterator[None]:
+    """Processes started in the block do not run the script that this one was started with, which need not expect it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

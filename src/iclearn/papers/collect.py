@@ -11,16 +11,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ..core import interrupts
 from ..core.atomic import set_aside, write_text
 from ..core.errors import DamagedError, IclearnError, IclearnWarning
+from ..core.processes import no_main_module
 from ..core.registry import PAPERS as PAPERS
 from ..core.threads import one_core_each
 from ..store.locks import held
@@ -215,7 +214,7 @@ def _side_by_side(
     begin = (os.getpid(), said)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_process, initargs=begin)
     try:
-        with _no_main_module():  # the processes start with the first figure
+        with no_main_module():  # the processes start with the first figure
             waiting = {
                 pool.submit(_figure_apart, paper.id, figure.id, lab.root, settings, each): figure for figure in figures
             }
@@ -227,17 +226,6 @@ def _side_by_side(
         said.put(None)
         listening.join()
         sys.warnoptions.remove(_NO_WARNING)
-
-
-@contextmanager
-def _no_main_module() -> Iterator[None]:
-    """Processes started in the block do not run the script that this one was started with, which need not expect it."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _read_again(paper: Paper, figure: Figure, lab: Lab) -> Any:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.errors import IclearnError
-from ..core.processes import usable_cores
+from ..core.processes import no_main_module, usable_cores
+from ..core.spec import Spec
 from .folder import SweepFolder
 from .runners import Outcome, Runner, run_chunk
 
 QUEUES = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
+LOOPBACK = "127.0.0.1:0"  # for dashboards: nobody else can reach it
+GUARD = (
+    "this script defines tasks or models of its own, which the processes of cluster='local' import: "
+    "put what it runs under if __name__ == '__main__':"
+)
 ADDRESSES = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 
 
@@ -38,7 +46,11 @@ def dask_runner(cluster: str, workers: int = 0, say: Callable[[str], None] | Non
         from dask.distributed import Client
     except ImportError:
         raise IclearnError("a cluster needs Dask: pip install 'iclearn[dask]'") from None
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the script
+        sys.exit(GUARD)
     with contextlib.ExitStack() as stack:
+        if cluster == "local" and not _defines_specs():
+            stack.enter_context(no_main_module())
         if cluster.startswith(ADDRESSES):
             try:
                 client = stack.enter_context(Client(cluster, timeout=10))
@@ -51,20 +63,34 @@ def dask_runner(cluster: str, workers: int = 0, say: Callable[[str], None] | Non
         yield _runner(client)
 
 
+def _defines_specs() -> bool:
+    """Whether the script has tasks or models of its own, for which workers must import it."""
+    main = sys.modules["__main__"]
+    classes = [value for value in vars(main).values() if isinstance(value, type) and issubclass(value, Spec)]
+    return any(cls.__module__ == "__main__" for cls in classes)
+
+
 def _started(cluster: str, workers: int) -> Any:
     if cluster == "local":
         from dask.distributed import LocalCluster
 
-        return LocalCluster(
-            n_workers=workers or usable_cores(), threads_per_worker=1, processes=True,
-            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
-        )  # fmt: skip
+        try:
+            return LocalCluster(
+                n_workers=workers or usable_cores(), threads_per_worker=1, processes=True, dashboard_address=LOOPBACK,
+                silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+        except RuntimeError as error:
+            reason = GUARD if _defines_specs() else f"the processes of cluster 'local' did not start: {error}"
+            raise IclearnError(reason) from None
     try:
         import dask_jobqueue  # type: ignore[import-not-found]
     except ImportError:
         raise IclearnError(f"cluster {cluster} needs dask-jobqueue: pip install 'iclearn[dask]'") from None
+    import dask.config
+
+    asked = dask.config.get(f"jobqueue.{cluster}.scheduler-options", None) or {}
     try:
-        queue = getattr(dask_jobqueue, QUEUES[cluster])()
+        queue = getattr(dask_jobqueue, QUEUES[cluster])(scheduler_options={"dashboard_address": LOOPBACK, **asked})
     except ValueError as error:  # cores or memory of a job are not configured
         reason = str(error).splitlines()[0]
         raise IclearnError(f"cluster {cluster}: {reason} (set it in ~/.config/dask/jobqueue.yaml)") from None
