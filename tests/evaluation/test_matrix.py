@@ -21,6 +21,7 @@ from iclearn.evaluation.asking import Effort, Turns, answers
 from iclearn.evaluation.baselines import read_baseline
 from iclearn.evaluation.cell_bands import mean_exists, references_differ
 from iclearn.evaluation.shift_words import read_shifts
+from iclearn.report.matrix_figure import shift_curves
 from iclearn.tasks import FunctionClass, Shift
 from iclearn.theory.functions import averaging_error, least_squares_under
 
@@ -319,6 +320,7 @@ def test_a_task_of_ones_own_is_evaluated_at_its_query():
     assert (found.shifts, found.told_positions()) == (("standard",), (5,))
     assert found.data.sizes["reference"] == 1, "its Bayes predictor is not known"
     assert "test_signs_and_noise is evaluated without any" in found.facts["left_out"]["all"]
+    assert shift_curves(found) is None, "there is no curve of one position"
     usual = evaluate(task=task, num_prompts=20, trials=20, slow_prompts=2).predictors
     assert ("huber=1.345" in usual, "arc_cosine" in usual) == (True, False)
     run = trained(task, icl.Attention("merged"))

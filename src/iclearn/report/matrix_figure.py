@@ -84,17 +84,19 @@ def heat_map(matrix: Matrix) -> Figure:
     return figure
 
 
-def shift_curves(matrix: Matrix) -> Figure:
+def shift_curves(matrix: Matrix) -> Figure | None:
     """Error against the number of pairs, a panel for each named shift.
 
     Args:
         matrix: the evaluation.
 
     Returns:
-        The figure; bands of the runs are shaded, medians have open markers.
+        The figure; bands of the runs are shaded, medians have open markers. None where one position was asked.
     """
     import matplotlib.pyplot as plt
 
+    if np.isfinite(matrix.data["error"].values).any((0, 1)).sum() < 2:
+        return None
     rows, last = _named_shifts(matrix), matrix.facts["points"]
     columns = min(4, len(rows))
     height = -(-len(rows) // columns)
