@@ -112,7 +112,7 @@ def _shown(field: dataclasses.Field[Any], hint: Any) -> Any:
     kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     options = [option for option in get_args(kind) if option is not type(None)]
     choices = next((option for option in (kind, *options) if get_origin(option) is Literal), None)
-    listed, positional = get_origin(kind) is tuple, tyro.conf.Positional[int].__metadata__[0] in marks
+    listed, positional = get_origin(kind) is tuple, get_args(tyro.conf.Positional[Any])[-1] in marks
     if not (listed or positional or type(None) in get_args(kind)) or any(hasattr(mark, "metavar") for mark in marks):
         return hint
     single = options[0] if options else kind
@@ -120,8 +120,9 @@ def _shown(field: dataclasses.Field[Any], hint: Any) -> Any:
     word = "{" + ",".join(get_args(choices)) + "}" if choices is not None else word
     word = f"{word} ..." if listed else word
     nothing = (None, (), dataclasses.MISSING) if listed else (None,)
-    default = {"help_behavior_hint": ""} if field.default in nothing else {}
-    return Annotated[hint, tyro.conf.arg(metavar=f"[{word}]" if positional and default else word, **default)]
+    quiet = field.default in nothing
+    named = f"[{word}]" if positional and quiet else word
+    return Annotated[hint, tyro.conf.arg(metavar=named, help_behavior_hint="" if quiet else None)]
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:

@@ -135,8 +135,8 @@ class OutputFlags:
     again: bool = False
     """Run even if this very recipe is stored already."""
     no_text: bool = False
-    """Write no text file of the losses, as linattn-icl does in the current folder (here: or --out) without --show, and
-    as command lines with its names of flags (--head_num, --epoch, ...) do here."""
+    """Do not write the text file of losses that linattn-icl writes. Without this flag, a command line with its names of
+    flags (--head_num, --epoch, ...) writes it into --out or the current folder, unless --show is given."""
     quiet: bool = False
     """Print nothing but errors."""
     json: bool = False
