@@ -50,7 +50,8 @@ class BoostedTrees(AbstractModel):
             return np.zeros(y.shape[1], query.dtype)
         if self.signs:
             x, query = np.sign(x), np.sign(query)
-        xgboost, given = library(), {"max_depth": self.depth, "nthread": 1}
+        xgboost = library()
+        given: dict[str, Any] = {"max_depth": self.depth, "nthread": 1}
         if self.base_score is not None:
             given["base_score"] = self.base_score
         asked = xgboost.DMatrix(query[None])
