@@ -18,7 +18,6 @@ from sweep_cases import AXES, REDUCE, tiny
 
 import iclearn
 from iclearn.core.errors import IclearnError
-from iclearn.core.recipe import Record
 from iclearn.core.status import Status
 from iclearn.engines.simulate import simulate
 from iclearn.sweeps import SweepFolder, make_plan, run_chunk, runners, status
@@ -261,15 +260,37 @@ def test_an_interrupt_leaves_a_folder_that_goes_on(tmp_path):
     assert status(folder.root).complete
 
 
+# Read by every process: a worker that has taken a chunk waits until it is interrupted.
+HELD = """
+import sys, time
+from contextlib import contextmanager
+from iclearn.core import interrupts
+
+finishing = interrupts.finishing
+
+@contextmanager
+def held(*really):
+    with finishing(*really):
+        while "iclearn.sweeps.worker" in sys.orig_argv and not interrupts.requested():
+            time.sleep(0.01)
+        yield
+
+interrupts.finishing = held
+"""
+
+
 @pytest.mark.slow
 def test_interrupted_workers_let_go_of_their_chunks(tmp_path):
-    plan = make_plan(tiny(steps=4_000_000, record=Record(0, 2)), {"seed": {"range": 4}}, chunk=1, path="serial")
+    plan = make_plan(tiny(), {"seed": {"range": 4}}, chunk=1, path="serial")
     folder = SweepFolder.create(tmp_path / "s", plan)
     code = f"""
 from iclearn.sweeps import SweepFolder, runners
 runners.execute(SweepFolder.open({str(folder.root)!r}), runners.processes(2))
 """
-    sweeping = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    (tmp_path / "sitecustomize.py").write_text(HELD)
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    sweeping = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, env=environment)
     try:
         deadline = time.time() + 600
         while len(folder.claims.active()) < 2:
