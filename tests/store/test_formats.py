@@ -87,7 +87,7 @@ def test_list_and_show_tell_of_every_kind_of_run(format1, capsys, monkeypatch, t
         told = capsys.readouterr().out
         assert "other numerics than today's" in told
         assert Path(f"{name}.png").stat().st_size > 1000
-        assert ("L(M_{2})" in told) == (KINDS[name][1] == "attention" and KINDS[name][0] == "linear_regression")
+        assert ("L(M_2)" in told) == (KINDS[name][1] == "attention" and KINDS[name][0] == "linear_regression")
     assert main(["show", "f42814", "--out", str(format1 / "runs"), "--plot", "a.png"]) == 0
     assert "Bayes" in capsys.readouterr().out, "an lsa run has the levels of xie2025, not those of zhang2025"
 

@@ -97,7 +97,7 @@ def test_a_plan_survives_its_json():
         ({"model": Attention(softmax=True), "engine": "moments"}, {"seed": [1]}, {}, "needs a linear model"),
         ({"init": Init.given({})}, {"seed": [1]}, {}, "a sweep draws its own weights"),
         ({"model": LSA()}, {"seed": [1]}, {"levels": "zhang2025"}, "zhang2025 needs linear attention"),
-        ({}, {"task.noise": [0, 0.1]}, {"levels": "zhang2025"}, "at noise=0.1: zhang2025 holds .* without noise"),
+        ({}, {"task.prefixes": [False, True]}, {"levels": "zhang2025"}, "at prefixes=1: zhang2025 does not cover"),
         ({}, {"seed": [1]}, {"levels": "li2024"}, "reduce.levels: unknown theory 'li2024'; known are zhang2025"),
         ({}, {"seed": [1]}, {"samples": 0}, "samples must be at least 1"),
         ({}, {"seed": [1]}, {"color": 0}, "reduce has no field 'color'"),

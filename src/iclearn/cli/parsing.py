@@ -162,6 +162,7 @@ def use_device(device: str) -> None:
     if device == "cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"
     if device == "gpu":
+        before = os.environ.get("JAX_PLATFORMS")
         os.environ["JAX_PLATFORMS"] = "cuda,cpu"
         import jax
 
@@ -170,6 +171,9 @@ def use_device(device: str) -> None:
         except RuntimeError:
             found = "none"
         if found in ("cpu", "none"):
+            del os.environ["JAX_PLATFORMS"]
+            if before is not None:
+                os.environ["JAX_PLATFORMS"] = before
             raise IclearnError("--device gpu, but JAX finds no GPU here: use --device auto, or install jax for it")
 
 

@@ -176,7 +176,7 @@ def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
         f'<p class="note">{html.escape(WHOSE[v["source"]])}</p></td>'
         f"<td>{html.escape(v['statement'])}"
         f'<p class="note">{html.escape(" ".join(details(v)))}</p>'
-        f'<p class="measured">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
+        f'<p class="measured" tabindex="0">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
         for v in rows
     )
     return f"<table><tr><th>verdict</th><th>claim</th></tr>{body}</table>"

@@ -293,7 +293,7 @@ def _claims(rows: Sequence[dict[str, Any]]) -> str:
         f'<tr><td class="verdict {v["verdict"]}">{verdict_mark(v["verdict"])} {needs(v)}'
         f'<p class="note">{html.escape(WHOSE[v["source"]])}</p></td><td>{html.escape(v["statement"])}'
         f'<p class="note">{html.escape(" ".join(details(v)))}</p>'
-        f'<p class="measured">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
+        f'<p class="measured" tabindex="0">Measured{seeds_text(v)}: {html.escape(short(v["measured"]))}</p></td></tr>'
         for v in rows
     )
     head = '<tr><th scope="col">verdict</th><th scope="col">claim, tolerance, what was measured</th></tr>'

@@ -78,6 +78,7 @@ def read_weights(arrays: Mapping[str, Any]) -> Weights:
     Returns:
         `MergedWeights` (merged, mlp) or `SeparateWeights` (separate, conv).
 
+    >>> import numpy as np
     >>> read_weights({"first": np.ones((3, 4)), "second": np.ones((1, 3))}).kq.shape
     (3, 2, 2)
     """
