@@ -46,11 +46,17 @@ def dask_runner(cluster: str, workers: int = 0, say: Callable[[str], None] | Non
         from dask.distributed import Client
     except ImportError:
         raise IclearnError("a cluster needs Dask: pip install 'iclearn[dask]'") from None
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the script
-        sys.exit(GUARD)
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a process that imports the script
+        sys.exit(1)
     with contextlib.ExitStack() as stack:
         if cluster == "local" and not _defines_specs():
             stack.enter_context(no_main_module())
+        elif cluster == "local":
+            trial = multiprocessing.get_context("spawn").Process()  # imports the script as every worker will
+            trial.start()
+            trial.join()
+            if trial.exitcode:
+                raise IclearnError(GUARD)
         if cluster.startswith(ADDRESSES):
             try:
                 client = stack.enter_context(Client(cluster, timeout=10))
@@ -80,8 +86,7 @@ def _started(cluster: str, workers: int) -> Any:
                 silence_logs=logging.CRITICAL,
             )  # fmt: skip
         except RuntimeError as error:
-            reason = GUARD if _defines_specs() else f"the processes of cluster 'local' did not start: {error}"
-            raise IclearnError(reason) from None
+            raise IclearnError(f"the processes of cluster 'local' did not start: {error}") from None
     try:
         import dask_jobqueue  # type: ignore[import-not-found]
     except ImportError:

@@ -118,9 +118,7 @@ class SweepFolder:
     def _extended(self, plan: Plan) -> SweepFolder:
         """This folder with a plan that adds values at the end of axes; `begin_session` lengthens the dataset."""
         longer = self.plan.extended_to(plan)
-        if longer is None or str(schema(longer)) != str(
-            schema(self.plan)
-        ):  # as text: NaN equals nothing
+        if longer is None or str(schema(longer)) != str(schema(self.plan)):  # as text: NaN equals nothing
             appended = "a sweep is extended by appending values to its axes and changing nothing else"
             raise IclearnError(
                 f"{self.root} holds another sweep ({self.plan.name}): choose another folder with --out; {appended}"
