@@ -160,7 +160,7 @@ def test_a_script_without_a_guard_takes_a_local_cluster_or_is_told_what_to_write
 
 def test_dashboards_listen_on_this_machine_alone_unless_asked(tmp_path, monkeypatch):
     """On the queue of SLURM too, whose commands are not needed to see where the scheduler listens."""
-    pytest.importorskip("dask_jobqueue")
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (pip install 'iclearn[dask]')")
     for name in ("sbatch", "scancel"):
         (tmp_path / name).write_text("#!/bin/sh\necho Submitted batch job 1\n")
         (tmp_path / name).chmod(0o755)
