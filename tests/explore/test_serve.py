@@ -92,6 +92,7 @@ def talk(explorer, *messages, origin=None, cookie=None, host=None):
         for _ in messages:
             answers.append(json.loads(await asyncio.wait_for(line.read_message(), 200)))
         line.close()
+        assert await line.read_message() is None  # closed on both sides, before this event loop ends
         return answers
 
     return apart(main())
@@ -274,7 +275,7 @@ def test_a_newer_run_ends_an_older_one(explorer):
     assert answers[2]["engine"] == "population"
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_numbers_that_overflow_end_in_the_sentence_alone(explorer):
     setting = {"eigenvalues": [1e100, 1.0], "heads": 2, "steps": 20, "prompts": 10, "lr": 1e308}
     assert "diverged" in talk(explorer, {"id": 1, "what": "run", "setting": setting})[0]["sentence"]

@@ -113,7 +113,7 @@ def test_theory_is_asked_for_the_very_weights_of_each_run():
         np.testing.assert_allclose(table[at], alone, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_slopes_are_those_of_power_laws_where_three_points_are_known():
     inits = np.array([0.01, 0.02, 0.03, 0.04])
     table = xr.DataArray(np.stack([3 / inits, inits**-0.5, 1 / inits]), {"decay": [0, 1, 2], "init": inits})
