@@ -50,7 +50,8 @@ import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ROOM = 1 << 30  # bytes of the compile cache and of what tests write
-MOST_MAPS = int(os.environ.get("ICLEARN_TEST_MAPS", "25000"))  # memory maps of a process
+MOST_MAPS = 25_000  # memory maps of a process: at 65,530 XLA crashes
+MOST_MEMORY = 2 << 30  # resident bytes of a process, two of which fit into 8 GB with what a module adds
 
 
 class Golden:
@@ -108,13 +109,19 @@ def no_open_figures():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_compiled_programs():
-    """Forget compiled programs where a process holds too many memory maps: at 65,530 of them XLA crashes."""
+    """Forget compiled programs where a process holds too many memory maps, or too much memory."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    process = Path("/proc/self")
+    if not process.exists():
+        return
+    resident = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    if resident > MOST_MEMORY or (process / "maps").read_bytes().count(b"\n") > MOST_MAPS:
+        import ctypes
         import gc
 
         import jax
 
         jax.clear_caches()
         gc.collect()
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)
