@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,10 @@ def xla_starts(flags: str) -> bool:
     return not subprocess.run([sys.executable, "-c", start], env=environment, capture_output=True).returncode
 
 
+# A shell starts what it puts into the background with Ctrl-C ignored, and processes inherit that: tests that interrupt
+# one would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # `pytest -m gpu` asks for the accelerator; xdist's workers inherit the answer.
 if ("-m", "gpu") in pairwise(sys.argv):
     os.environ["ICLEARN_TEST_DEVICE"] = "gpu"
