@@ -23,11 +23,12 @@ COMMANDS = {
     "explore": "see attention being trained: a page with everything to move, served here or as one file",
     "report": "one HTML file of everything that was reproduced: verdicts, figures, curves, explorer",
     "sweep": "train every point of a grid, on one machine or many; sweep status DIR says how far it is",
+    "llm": "get the files of a language model: llm fetch MODEL",
     "doctor": "what this machine has (devices, caches, extras), and whether a known number comes out",
     "cite": "how to cite iclearn and the papers it implements",
     "completion": "print a script that completes commands and flags in bash, zsh or fish",
 }
-RESUMING = ("train", "reproduce", "sweep")  # go on from what they have stored
+RESUMING = ("train", "reproduce", "sweep", "llm")  # go on from what they have stored
 MODULES = {"list": "list_runs"}
 _USAGE = """usage: iclearn COMMAND [options]
 

@@ -19,7 +19,7 @@ FLAGS = {
     "train": "train_flags.TrainArgs", "show": "show.ShowArgs", "list": "list_runs.ListArgs",
     "reproduce": "reproduce.ReproduceArgs", "verify": "verify.VerifyArgs", "explore": "explore.ExploreArgs",
     "report": "report.ReportArgs", "sweep": "sweep.SweepArgs", "doctor": "doctor.DoctorArgs", "cite": "cite.CiteArgs",
-    "completion": "completion.CompletionArgs", "evaluate": "evaluate.EvaluateArgs",
+    "completion": "completion.CompletionArgs", "evaluate": "evaluate.EvaluateArgs", "llm": "llm.LlmArgs",
 }  # fmt: skip
 
 
