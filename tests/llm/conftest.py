@@ -34,10 +34,17 @@ def tiny(request, model_folders):
     """A tiny model loaded as a user's would be."""
     from iclearn.llm.load import load_model
 
-    return load_model(str(model_folders[request.param]), device="cpu", batch_size=4)
+    return load_model(str(model_folders[request.param]), device="cpu")
 
 
 @pytest.fixture(scope="session")
 def stsb(tmp_path_factory):
     """A folder with files of the benchmark's shape and size, of invented sentences."""
     return write_stsb(tmp_path_factory.mktemp("stsb"), np.random.default_rng(0))
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """An empty cache of model files."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "iclearn" / "models"

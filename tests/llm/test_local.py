@@ -69,14 +69,17 @@ def test_text_is_generated_greedily(tiny, torch):
         assert texts[i] == tiny.tokenizer.decode(ids[0, prompt_len:], skip_special_tokens=True)
 
 
-def test_hidden_states_are_averaged_over_real_tokens(tiny, torch):
-    sentences = ["A cat.", "A very very long red cat on the mat by the sea.", "Dog"]
-    found = tiny.embed(sentences)
-    for vector, sentence in zip(found, sentences, strict=True):
-        ids = torch.tensor([tiny.tokenizer(sentence).input_ids])
-        with torch.inference_mode():
-            hidden = tiny.model.base_model(input_ids=ids).last_hidden_state[0]
-        assert np.allclose(vector, hidden.mean(0).numpy(), atol=1e-5)
+def test_batches_of_any_size_give_the_same_answers(tiny):
+    asked = prompts(7)
+    sizes = {}
+    for size in (None, 1, 3):
+        tiny.batch_size = size
+        sizes[size] = dict(tiny.replies(asked, "scale"))
+    tiny.batch_size = None
+    for size in (1, 3):
+        assert all(sizes[size][i].scale == pytest.approx(sizes[None][i].scale, rel=1e-4) for i in range(7))
+    assert tiny._batch_size(10**12) == 1
+    assert tiny._batch_size(1) == 256
 
 
 def test_both_ways_of_writing_a_mark(torch):
@@ -137,11 +140,11 @@ def test_models_by_name(model_folders, tmp_path, torch):
     with pytest.raises(IclearnError, match="is no GGUF file"):
         resolve(str(tmp_path / "notes.txt"))
     (tmp_path / "bad.gguf").write_bytes(b"not a model")
-    for wrong in (tmp_path, tmp_path / "bad.gguf"):
-        with pytest.raises(IclearnError, match="could not load the model") as caught:
+    for wrong in (tmp_path, tmp_path / "bad.gguf"):  # llama.cpp says so where it is installed
+        with pytest.raises(IclearnError, match="could not load ") as caught:
             load_model(str(wrong), device="cpu")
         assert "\n" not in str(caught.value)
-    with pytest.raises(IclearnError, match="unknown --dtype 'int8'"):
+    with pytest.raises(IclearnError, match=r"--dtype must be one of auto, .*, not 'int8'"):
         load_model(str(model_folders["llama"]), dtype="int8")
     if not torch.cuda.is_available():
         with pytest.raises(IclearnError, match="torch sees no CUDA device"):
@@ -152,9 +155,9 @@ def test_models_by_name(model_folders, tmp_path, torch):
 
 
 def test_identity_follows_the_weights(model_folders, tmp_path):
-    first = identity_of(str(model_folders["llama"]), "float32")
-    assert first != identity_of(str(model_folders["qwen2"]), "float32")
-    assert first != identity_of(str(model_folders["llama"]), "bfloat16")
+    first = identity_of(str(model_folders["llama"]), dtype="float32")
+    assert first != identity_of(str(model_folders["qwen2"]), dtype="float32")
+    assert first != identity_of(str(model_folders["llama"]), dtype="bfloat16")
     (tmp_path / "w").write_bytes(bytes(3 << 20))
     before = fingerprint(tmp_path)
     (tmp_path / "w").write_bytes(bytes((3 << 20) - 1) + b"x")

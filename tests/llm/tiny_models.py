@@ -42,3 +42,44 @@ def make_model(family: str, vocabulary: int, torch):
     if family == "llama":
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
     return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes))
+
+
+def write_gguf(path, torch):
+    """A tiny Qwen2 as a GGUF file, with a tokenizer that writes every digit as a token."""
+    import json
+
+    import gguf
+
+    tokenizer = make_tokenizer("apart")
+    model = make_model("qwen2", len(tokenizer), torch)
+    marks = [tokenizer.convert_tokens_to_ids(str(mark)) for mark in range(6)]
+    with torch.no_grad():  # marks are likelier than anything else: half a character has no probability in llama.cpp
+        model.lm_head.weight[[i for i in range(len(tokenizer)) if i not in marks]] = 0.0
+    config, bpe = model.config, json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    writer = gguf.GGUFWriter(str(path), "qwen2")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    tokens = sorted(bpe["vocab"], key=bpe["vocab"].get)
+    special = {"<s>", "</s>"}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([int(gguf.TokenType.CONTROL if t in special else gguf.TokenType.NORMAL) for t in tokens])
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in bpe["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_add_bos_token(False)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
+    for name, tensor in model.state_dict().items():
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), tensor.float().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -10,32 +10,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..core.errors import IclearnError
+from ..core.memory import available_bytes
 from .extra import need
 from .prompts import ANSWER, SCALE
 from .replies import Read, Reply
 
 NEW_TOKENS = 6  # of an answer read as text
+MOST_PROMPTS = 256  # in a batch
 
 
 class LocalModel:
     """A causal language model with its tokenizer.
 
-    Prompts are sorted by length, padded on the right and run in batches: a causal model never looks at what follows, so
-    padding cannot change an answer. Where the prompts of a call begin with the same tokens for at least half their
-    length, that prefix is run once and its keys and values are shared.
+    Prompts are sorted by length, padded on the right and run in batches as large as the memory allows: a causal model
+    never looks at what follows, so padding cannot change an answer. Where the prompts of a call begin with the same
+    tokens for at least half their length, that prefix is run once and its keys and values are shared.
 
     Args:
         model: a transformers model for causal language modeling.
         tokenizer: its tokenizer.
         identity: what determines its replies.
-        batch_size: prompts run at once.
+        batch_size: prompts run at once; None for as many as half of the free memory holds.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, identity: str, *, batch_size: int = 16) -> None:
-        if batch_size < 1:
+    def __init__(self, model: Any, tokenizer: Any, identity: str, *, batch_size: int | None = None) -> None:
+        if batch_size is not None and batch_size < 1:
             raise IclearnError(f"the batch size must be at least 1, not {batch_size}")
         self.model, self.tokenizer, self.identity, self.batch_size = model.eval(), tokenizer, identity, batch_size
         self._torch = need("torch")
@@ -55,7 +55,19 @@ class LocalModel:
         """Where it runs, with versions."""
         where = self._where
         name = self._torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
-        return f"{name} (torch {self._torch.__version__}, transformers {need('transformers').__version__})"
+        precision = str(next(self.model.parameters()).dtype).removeprefix("torch.")
+        return f"{name} ({precision}, torch {self._torch.__version__}, transformers {need('transformers').__version__})"
+
+    def _batch_size(self, tokens: int) -> int:
+        """How many prompts of so many tokens are run at once."""
+        if self.batch_size is not None:
+            return self.batch_size
+        config, where = self.model.config, self._where
+        layers, width = getattr(config, "num_hidden_layers", 32), getattr(config, "hidden_size", 4096)
+        free = self._torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else available_bytes()
+        # of a token: its keys and values in every layer, and the states of one layer, all in the widest precision
+        numbers = (2 * layers + 16) * width
+        return int(min(max(free // 2 // (4 * numbers * tokens), 1), MOST_PROMPTS))
 
     def replies(self, prompts: Sequence[str], read: Read) -> Iterator[tuple[int, Reply]]:
         """Replies with the index of their prompt, short prompts first."""
@@ -64,8 +76,9 @@ class LocalModel:
         allowed = getattr(self.model.config, "max_position_embeddings", None)
         if allowed is not None and longest + NEW_TOKENS > allowed:
             raise IclearnError(f"a prompt has {longest} tokens and the model reads {allowed}: use fewer --shots")
+        size = self._batch_size(longest)
         if read == "text":
-            for batch in _batches(coded, self.batch_size):
+            for batch in _batches(coded, size):
                 for i, text in zip(batch, self._generate([prompts[i] for i in batch]), strict=True):
                     yield i, Reply(text=text)
             return
@@ -73,7 +86,7 @@ class LocalModel:
         shared = shared if 2 * shared >= longest else 0
         with self._torch.inference_mode():
             prefix = self._run([coded[0][:shared]], None).past_key_values if shared else None
-            for batch in _batches(coded, self.batch_size):
+            for batch in _batches(coded, size):
                 rows = [coded[i][shared:] for i in batch]
                 for i, scale in zip(batch, self._scale(rows, prefix), strict=True):
                     yield i, Reply(scale=tuple(scale))
@@ -117,20 +130,6 @@ class LocalModel:
             out = self.model.generate(**coded, **options)
         return tokenizer.batch_decode(out[:, coded["input_ids"].shape[1] :], skip_special_tokens=True)
 
-    def embed(self, sentences: Sequence[str]) -> np.ndarray:
-        """Mean of the last hidden states of each sentence: (sentence, hidden)."""
-        torch, where = self._torch, self._where
-        coded = [self.tokenizer(text).input_ids or [0] for text in sentences]
-        out = np.zeros((len(coded), self.model.config.hidden_size), np.float32)
-        with torch.inference_mode():
-            for batch in _batches(coded, 4 * self.batch_size):
-                ids = self._padded([coded[i] for i in batch])
-                length = torch.tensor([len(coded[i]) for i in batch], device=where)
-                hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state.float()
-                real = (torch.arange(ids.shape[1], device=where) < length[:, None])[..., None]
-                out[batch] = ((hidden * real).sum(1) / length[:, None]).cpu().numpy()
-        return out
-
 
 def scale_tokens(tokenizer: Any) -> tuple[str, list[int]]:
     """What to write after "Score:" so that one token completes the answer, and that token for each mark."""
@@ -168,7 +167,7 @@ def pick_device(asked: str) -> str:
     return "cuda" if asked in ("auto", "gpu") and torch.cuda.is_available() else "cpu"
 
 
-def load_local(source: str | Path, *, dtype: str, device: str, batch_size: int, identity: str) -> LocalModel:
+def load_local(source: str | Path, *, dtype: str, device: str, identity: str) -> LocalModel:
     """A model from a GGUF file, a folder or a hub id, loaded onto a device; see `load_model` for the arguments."""
     torch, transformers = need("torch"), need("transformers")
     where: dict[str, Any] = {}
@@ -186,7 +185,7 @@ def load_local(source: str | Path, *, dtype: str, device: str, batch_size: int, 
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         wanted = "give a GGUF file, a folder saved by transformers, or a hub id this machine can reach"
         raise IclearnError(f"could not load the model {source} ({reason}): {wanted}") from None
-    return LocalModel(model.to(pick_device(device)), tokenizer, identity, batch_size=batch_size)
+    return LocalModel(model.to(pick_device(device)), tokenizer, identity)
 
 
 @contextlib.contextmanager

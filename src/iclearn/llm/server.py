@@ -17,14 +17,15 @@ from ..core.errors import IclearnError
 from .prompts import SCALE
 from .replies import Read, Reply
 
-TOP = 20  # log-probabilities asked for
+TOP = 20  # log-probabilities asked for: more than this is refused by many servers
 NEW_TOKENS = 6
 
 
 class ServerModel:
     """A model served at a URL: a `LanguageModel`, which `ask` takes; there is an example.
 
-    Answers are read from the log-probabilities of the first token that is not blank, or from the text.
+    Answers are read from the log-probabilities of the first token that is not blank, or from the text. A subclass that
+    knows its tokenizer sets what to write after "Score:" so that one token completes the answer.
 
     Args:
         url: up to and with the version, e.g. ``http://localhost:8000/v1``.
@@ -33,6 +34,11 @@ class ServerModel:
         retries: how often an unanswered request is sent again.
         workers: requests under way at once.
     """
+
+    path = "completions"
+    joiner = ""
+    top = TOP
+    scale_tokens = NEW_TOKENS  # generated to read the probabilities of the marks
 
     def __init__(
         self, url: str, name: str | None = None, *, timeout: float = 60.0, retries: int = 2, workers: int = 8
@@ -62,8 +68,10 @@ class ServerModel:
 
     def reply(self, prompt: str, read: Read) -> Reply:
         """The reply to one prompt."""
-        request = {"model": self.name, "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
-        answer = self._call("completions", {**request, "logprobs": TOP} if read == "scale" else request)
+        request: dict[str, Any] = {"model": self.name, "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
+        if read == "scale":
+            request |= {"prompt": prompt + self.joiner, "max_tokens": self.scale_tokens, "logprobs": self.top}
+        answer = self._call(self.path, request)
         try:
             choice = answer["choices"][0]
             text = choice["text"]
