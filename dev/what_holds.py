@@ -22,8 +22,11 @@ ROOT = Path(__file__).parents[1]
 
 
 def rows_of(page: str, figure: Figure) -> Iterator[dict[str, str]]:
-    """The rows of a figure's table: column → text."""
-    section = re.split(rf"^## {re.escape(figure.id)}: ", page, flags=re.M)[1].split("\n## ")[0]
+    """The rows of a figure's table: column → text; none for a figure that was not judged."""
+    sections = re.split(rf"^## {re.escape(figure.id)}: ", page, flags=re.M)[1:]
+    if not sections:
+        return
+    section = sections[0].split("\n## ")[0]
     columns, *rows = (
         [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in section.splitlines()

@@ -205,7 +205,6 @@ def test_identifiers_are_american():
         "core/recipe.py",
         "tasks/regression.py",
         "sweeps/plan.py",
-        "llm/guess.py",
         "papers/ahn2023/golden.py",
         "papers/oswald2023/golden.py",
     }  # former spellings in files

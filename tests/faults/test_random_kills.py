@@ -63,8 +63,8 @@ WORK = {
     "sweep": SWEEPING,
     "sweep with workers": [*SWEEPING, "--workers", "2"],
     "sweep on Dask": [*SWEEPING, "--cluster", "local", "--workers", "2"],
-    "language model": [*COMMAND, "reproduce", "xie2025-llm", "--stsb", "../stsb", "--model", "../model", "--out", "r",
-                       "--pairs", "30", "--shots", "2", "--features", "hidden", "--device", "cpu"],
+    "language model": [*COMMAND, "reproduce", "xie2025-llm", "--stsb", "../stsb", "--models", "../model", "--out", "r",
+                       "--pairs", "30", "--shots", "2", "--device", "cpu"],
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from iclearn.core.errors import IclearnError
-from iclearn.llm.metrics import bootstrap, copy_rate, mse, partial, pearson, slope, spearman
+from iclearn.llm.metrics import bootstrap, combination, copy_rate, mse, partial, pearson, slope, spearman
 from iclearn.llm.replies import Reply, check_readable, parse_score
 
 masses = st.lists(st.floats(0, 1), min_size=6, max_size=6)
@@ -118,3 +118,27 @@ def test_intervals_are_paired_and_average_seeds():
     undefined = bootstrap(pearson, np.zeros(20), score[:20])
     assert np.isnan(undefined.value)
     assert undefined.sign == 0
+
+
+def test_intervals_are_wider_where_draws_differ():
+    rng = np.random.default_rng(2)
+    score = np.broadcast_to(rng.normal(size=100), (3, 100))
+    same = score + 1.0
+    apart = score + np.array([[0.0], [1.0], [2.0]])
+    alike, different = bootstrap(mse, same, score), bootstrap(mse, apart, score)
+    assert alike.low == pytest.approx(1)
+    assert alike.high == pytest.approx(1)
+    assert (different.low, different.high) == (0, 4), "of three draws each is drawn alone often enough"
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6))
+def test_no_linear_combination_is_better_on_the_pairs_it_is_fitted_on(seed):
+    rng = np.random.default_rng(seed)
+    score = rng.uniform(1, 4, 60)
+    guess, own = (score + 0.5 * rng.normal(size=(2, 60)) for _ in range(2))
+    best = combination(guess, own, guess, own, score)
+    assert best.shape == (2, 60)
+    mixed = rng.normal() + rng.normal() * guess + rng.normal() * own
+    for other in (guess, own, mixed):
+        assert (mse(best, score) <= mse(other, score) + 1e-9).all()

@@ -10,8 +10,10 @@ from fake_server import FakeServer
 
 from iclearn.cli import main
 from iclearn.core.errors import IclearnError
-from iclearn.llm import CONDITIONS, Experiment, Options, StaticEmbeddings, condition
-from iclearn.papers.xie2025_llm.__main__ import main as tables_main
+from iclearn.llm import CONDITIONS, Experiment, StaticEmbeddings, condition
+from iclearn.papers.xie2025_llm.setup import Options
+
+FIGURES = ("fig_help", "fig_quality", "fig_shots", "fig_wordings")
 
 
 def reproduce(*words):
@@ -19,35 +21,76 @@ def reproduce(*words):
 
 
 @pytest.fixture(scope="module")
-def run(model_folders, stsb, tmp_path_factory):
-    """A finished run of a tiny Llama and the flags that made it."""
-    out, model = tmp_path_factory.mktemp("out"), model_folders["llama"]
-    flags = ("--stsb", stsb, "--model", model, "--pairs", 10, "--shots", 2, "--features", "hidden", "--out", out)
+def static():
+    try:
+        StaticEmbeddings()
+    except IclearnError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def run(model_folders, stsb, static, tmp_path_factory):
+    """A finished run of two tiny models and the flags that made it."""
+    out, models = tmp_path_factory.mktemp("out"), ",".join(map(str, model_folders.values()))
+    flags = ("--stsb", stsb, "--models", models, "--pairs", 10, "--shots", 2, "--out", out)
     code = reproduce(*flags, "--device", "cpu")
-    assert code in (0, 1)  # a random model owes the paper nothing
+    assert code in (0, 1)  # random models owe the paper nothing
     return out, flags
 
 
+def experiment_of(out, **changes):
+    options = Options.of(json.loads((out / "options.json").read_text()))
+    return Experiment(options.stsb, out / "llm", pairs=options.pairs, device="cpu", **changes)
+
+
+def prompts_of(experiment, seed, name, shots, **how):
+    return experiment.prompts(seed, condition(name), shots, **how)
+
+
 def lines_of(out):
-    (path,) = (out / "llm").glob("replies-*.jsonl")
-    return path.read_text().splitlines()
+    return [line for path in sorted((out / "llm").glob("replies-*.jsonl")) for line in path.read_text().splitlines()]
 
 
 def test_all_conditions_are_asked_judged_and_drawn(run):
     out, _ = run
     verdicts = json.loads((out / "verdicts.json").read_text())
-    assert {v["figure"] for v in verdicts} == {"fig_conditions", "fig_copy", "fig_shots"}
+    assert {v["figure"] for v in verdicts} == set(FIGURES)
     assert not [v for v in verdicts if v["verdict"] == "failed"]
-    for name in ("fig_conditions", "fig_copy", "fig_shots"):
+    assert {v["verdict"] for v in verdicts} == {"inconclusive"}, "models without skill decide nothing"
+    for name in FIGURES:
         assert (out / "figures" / f"{name}.png").stat().st_size > 5000
-    # 7 conditions, 3 sizes of noise, and 0, 1 and 4 shots of two: 16 prompts a pair, each different one asked once
-    experiment = Experiment(Options.of(json.loads((out / "options.json").read_text())), out / "llm")
-    asked = [(how, 2) for how in CONDITIONS] + [(condition(c), n) for c in ("none", "trained") for n in (0, 1, 4)]
-    prompts = [prompt for how, shots in asked for prompt in experiment.prompts(0, how, shots)[0]]
-    assert len(prompts) == 160
+    # every condition but those of gte-small; 0, 1 and 4 examples; two more wordings; 10 pairs to fit combinations on
+    experiment = experiment_of(out)
+    asked = [(how.id, 2, {}) for how in CONDITIONS if how.source != "gte"]
+    asked += [(name, n, {}) for name in ("none", "trained") for n in (0, 1, 4)]
+    asked += [(name, 2, {"wording": word}) for name in ("none", "trained") for word in ("helper", "question")]
+    asked += [("none", 2, {"fit": True})]
+    prompts = [prompt for name, shots, how in asked for prompt in prompts_of(experiment, 0, name, shots, **how)]
+    assert len(prompts) == 240
     keys = [json.loads(line)["key"] for line in lines_of(out)]
-    assert len(keys) == len(set(keys)) == len(set(prompts))
-    assert "STS-Benchmark" in json.loads((out / "facts.json").read_text())["fig_copy"]["data"][0]
+    assert len(keys) == len(set(keys)) == 2 * len(set(prompts))
+    assert "STS-Benchmark" in json.loads((out / "facts.json").read_text())["fig_quality"]["data"][0]
+
+
+def test_probabilities_are_stored_beside_answers(run):
+    out, _ = run
+    for path in (out / "data").iterdir():
+        data = xr.open_zarr(path, consolidated=False).load()
+        chances = data["probability"].values
+        assert ((chances >= 0) & (chances.sum(-1, keepdims=True) <= 1 + 1e-5)).all()
+        expected = (chances * np.arange(6)).sum(-1) / chances.sum(-1)
+        assert np.allclose(data["answer"], expected, atol=1e-5)
+        assert np.array_equal(data["mark"], chances.argmax(-1))
+
+
+def test_a_model_can_be_added_later(run, model_folders):
+    """The folder knows each model by itself: with one of them named, nothing is asked again."""
+    out, flags = run
+    before = lines_of(out)
+    one = [model_folders["llama"] if word == flags[3] else word for word in flags]
+    assert reproduce("fig_help", *one, "--device", "cpu") in (0, 1)
+    assert lines_of(out) == before
+    assert reproduce(*flags, "--device", "cpu") in (0, 1)
 
 
 def test_no_sentence_is_stored(run, stsb):
@@ -61,13 +104,13 @@ def test_no_sentence_is_stored(run, stsb):
 def test_a_second_run_asks_nothing_and_gives_the_same_numbers(run):
     out, flags = run
     before = lines_of(out)
-    stored = {p.name.split("-")[0]: xr.open_zarr(p, consolidated=False).load() for p in (out / "data").iterdir()}
+    stored = {p.name: xr.open_zarr(p, consolidated=False).load() for p in (out / "data").iterdir()}
     shutil.rmtree(out / "data")
     assert reproduce(*flags, "--device", "cpu") in (0, 1)
     assert lines_of(out) == before
     for path in (out / "data").iterdir():
         again = xr.open_zarr(path, consolidated=False).load()
-        assert np.array_equal(again["answer"], stored[path.name.split("-")[0]]["answer"])
+        assert np.array_equal(again["answer"], stored[path.name]["answer"])
 
 
 def test_draw_only_needs_no_flags_and_refuses_others(run, capsys):
@@ -82,78 +125,72 @@ def test_draw_only_needs_no_flags_and_refuses_others(run, capsys):
     assert told.count("\n") == 1
 
 
-def test_tables_for_the_docs(run, tmp_path, capsys):
-    out, _ = run
-    assert tables_main([str(out)]) == 0
-    text = capsys.readouterr().out.rstrip("\n")
-    assert text.count("\n| ") >= 14
-    assert "| trained guess |" in text
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n")
-    for _ in range(2):
-        assert tables_main([str(out), str(page)]) == 0
-        expected = f"before\n<!-- tables: begin -->\n{text}\n<!-- tables: end -->\nafter\n"
-        assert page.read_text() == expected
-    page.write_text("no marks")
-    assert tables_main([str(out), str(page)]) == 2
-    assert tables_main([str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert "has no place for tables" in told
-    assert "reproduce once without --draw-only" in told
-
-
 def test_conditions_share_their_shots_and_guesses_stay_out_of_training(run):
     out, _ = run
-    experiment = Experiment(Options.of(json.loads((out / "options.json").read_text())), out / "llm")
-    plain, _ = experiment.prompts(0, condition("none"), 3)
-    given, guesses = experiment.prompts(0, condition("trained"), 3)
-    query, _ = experiment.prompts(0, condition("query_only"), 3)
+    experiment = experiment_of(out)
+    plain, given, query = (prompts_of(experiment, 0, name, 3) for name in ("none", "trained", "query_only"))
     for a, b, c in zip(plain, given, query, strict=True):
         assert b.count("Initial guess:") == 4
         assert c.count("Initial guess:") == 1
         for text in (b, c):
             assert "".join(part for part in text.splitlines(True) if "guess" not in part) == a
-    assert np.isfinite(guesses).all()
-    fewer, _ = experiment.prompts(0, condition("none"), 1)
+    assert np.isfinite(experiment.guesses(0, condition("trained"), "dev", experiment.rows)).all()
+    fewer = prompts_of(experiment, 0, "none", 1)
     assert all(many.split("Score:")[0] == few.split("Score:")[0] for many, few in zip(plain, fewer, strict=True))
-    assert experiment.prompts(1, condition("none"), 3)[0] != plain
+    assert prompts_of(experiment, 1, "none", 3) != plain
     assert len(set(experiment.pool(0).tolist())) == 500
+    assert not set(experiment.rows) & set(experiment.fit_rows), "combinations are fitted on other pairs"
+    assert len(experiment.fit_rows) == 10
+
+
+def test_the_test_split_is_scored_and_fits_stay_on_development_pairs(run, stsb):
+    out, _ = run
+    experiment = Experiment(str(stsb), out / "llm", split="test", pairs=7, device="cpu")
+    texts = [pair.first for pair in experiment.splits["test"].pairs]
+    asked = prompts_of(experiment, 0, "none", 1)
+    assert [texts[row] in prompt for row, prompt in zip(experiment.rows, asked, strict=True)] == [True] * 7
+    fitted = prompts_of(experiment, 0, "none", 1, fit=True)
+    own = [experiment.splits["dev"].pairs[row].first for row in experiment.fit_rows]
+    assert all(text in prompt for text, prompt in zip(own, fitted, strict=True))
 
 
 def test_shared_shots_give_one_prefix(run):
     out, _ = run
-    given = json.loads((out / "options.json").read_text()) | {"shared_shots": True}
-    asked, _ = Experiment(Options.of(given), out / "llm").prompts(0, condition("trained"), 3)
+    asked = prompts_of(experiment_of(out, examples="shared"), 0, "trained", 3)
     assert len({prompt.rpartition("Sentence 1:")[0] for prompt in asked}) == 1
     assert len(set(asked)) == 10
 
 
+def test_presets_fill_in_what_is_not_given():
+    full = Options.of({"stsb": "s", "preset": "full"})
+    assert (full.split, full.gte, full.usual_seeds, len(full.names)) == ("test", True, 3, 3)
+    mine = Options.of({"stsb": "s", "preset": "full", "models": "a,b", "pairs": 50})
+    assert (mine.names, mine.pairs, mine.split) == (["a", "b"], 50, "test")
+    assert Options.of({"stsb": "s", "preset": "paper"}).names == ["qwen2.5-7b"]
+
+
 @pytest.mark.slow
-def test_another_family_and_several_seeds(model_folders, stsb, tmp_path):
-    flags = ("--stsb", stsb, "--model", model_folders["qwen2"], "--pairs", 5, "--shots", 1, "--features", "hidden")
-    assert reproduce("fig_conditions", *flags, "--shared-shots", "--seeds", 2, "--out", tmp_path) in (0, 1)
+def test_several_draws(model_folders, stsb, static, tmp_path):
+    flags = ("--stsb", stsb, "--models", model_folders["qwen2"], "--pairs", 5, "--shots", 1)
+    assert reproduce("fig_help", *flags, "--examples", "shared", "--seeds", 2, "--out", tmp_path) in (0, 1)
     (path,) = (tmp_path / "data").iterdir()
     answer = xr.open_zarr(path, consolidated=False).load()["answer"]
-    assert dict(answer.sizes) == {"seed": 2, "shots": 1, "condition": 7, "pair": 5}
+    assert dict(answer.sizes) == {"seed": 2, "shots": 1, "wording": 1, "condition": 3, "pair": 5}
     assert float(abs(answer[0] - answer[1]).max()) > 0
-    assert reproduce("fig_conditions", "--draw-only", "--out", tmp_path) in (0, 1)  # the stored number of seeds
+    assert reproduce("fig_help", "--draw-only", "--out", tmp_path) in (0, 1)  # the stored number of seeds
     assert float(answer.min()) >= 0
     assert float(answer.max()) <= 5
 
 
-def test_through_a_server(stsb, tmp_path, capsys):
-    try:
-        StaticEmbeddings()
-    except IclearnError as error:
-        pytest.skip(str(error))
+def test_through_a_server(stsb, static, tmp_path, capsys):
     pytest.importorskip("torch", reason="torch is not installed (pip install 'iclearn[llm]')")
-    flags = ("fig_conditions", "--stsb", stsb, "--pairs", 5, "--shots", 1, "--out", tmp_path)
+    flags = ("fig_help", "--stsb", stsb, "--pairs", 5, "--shots", 1, "--out", tmp_path)
     with FakeServer("none") as server:
-        assert reproduce(*flags, "--model", server.url) == 2
+        assert reproduce(*flags, "--models", server.url) == 2
         assert "gives no log-probabilities for tiny: use --read text" in capsys.readouterr().err
-        assert reproduce(*flags, "--model", server.url, "--read", "text") in (0, 1)
+        assert reproduce(*flags, "--models", server.url, "--read", "text") in (0, 1)
         (path,) = (tmp_path / "llm").glob("replies-*.jsonl")
-        assert len(path.read_text().splitlines()) == 35
+        assert len(path.read_text().splitlines()) == 20
 
 
 @pytest.mark.parametrize(
@@ -161,15 +198,16 @@ def test_through_a_server(stsb, tmp_path, capsys):
     [
         ((), "name the STS-Benchmark: --stsb DIR"),
         (("--stsb", "/no/such"), "is no folder"),
-        (("--stsb", "STSB", "--pairs", "1"), "--pairs must be at least 3, not 1"),
-        (("--stsb", "STSB", "--pairs", "2000"), "--pairs 2000, but the dev split has 1500"),
-        (("--stsb", "STSB", "--shots", "-1"), "--shots must be at least 0, not -1"),
-        (("--stsb", "STSB", "--shots", "501"), "only 500 training pairs are kept for shots"),
-        (("--stsb", "STSB", "--model", "nonsense"), "no model 'nonsense'"),
+        (("--stsb", "STSB", "--pairs", "1"), "--pairs must be at least 3, or 0 for all, not 1"),
+        (("--stsb", "STSB", "--pairs", "2000"), "--pairs 2000, but the dev split has 1100 to score (400 "),
+        (("--stsb", "STSB", "--shots", "-1"), "--shots must be from 0 to 250 (of 500 pairs), not -1"),
+        (("--stsb", "STSB", "--models", "nonsense"), "no model 'nonsense'"),
+        (("--stsb", "STSB", "--preset", "huge"), "invalid choice 'huge' for argument '--preset'"),
+        (("--stsb", "STSB"), "qwen2.5-coder-1.5b is not on this machine: `iclearn llm fetch qwen2.5-coder-1.5b`"),
         (("--draw-only",), "reproduce once without --draw-only"),
     ],
 )
-def test_bad_input_is_one_line(words, said, stsb, tmp_path, capsys):
+def test_bad_input_is_one_line(words, said, stsb, static, models, tmp_path, capsys):
     given = [str(stsb) if word == "STSB" else word for word in words]
     assert reproduce(*given, "--out", tmp_path) == 2
     told = capsys.readouterr().err.splitlines()

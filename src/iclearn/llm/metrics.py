@@ -1,7 +1,8 @@
 """How good answers are: Pearson, Spearman and squared error, with intervals from resampled pairs.
 
-Arrays have pairs on the last axis; with a leading axis of seeds a measure is the mean over seeds, and a resample takes
-the same pairs for every seed, so that differences between conditions are paired.
+Arrays have pairs on the last axis; with a leading axis of draws (of examples, guesses and noise) a measure is the mean
+over draws. A resample takes draws and, for all of them, the same pairs, so that differences between conditions are
+paired.
 """
 
 from __future__ import annotations
@@ -135,31 +136,61 @@ class Interval:
 def bootstrap(
     measure: Callable[..., Measure], *arrays: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
-    """A measure of arrays and its percentile interval over resampled pairs.
+    """A measure of arrays and its percentile interval over resampled draws and pairs.
 
     Args:
         measure: of the arrays, over their last axis.
-        arrays: (pair,) or (seed, pair).
+        arrays: (pair,) or (draw, pair).
         resamples: how many. Those in which the measure is undefined are left out.
-        seed: the same seed resamples the same pairs.
+        seed: the same seed resamples the same draws and pairs.
 
     Returns:
-        The measure, a mean over seeds, and the range that holds 95 % of the resamples. NaN where it is undefined.
+        The measure, a mean over draws, and the range that holds 95 % of the resamples. NaN where it is undefined.
 
     >>> score = np.arange(50.0)
     >>> bootstrap(mse, score + 1, score)
     Interval(value=1.0, low=1.0, high=1.0)
     """
-    size = arrays[0].shape[-1]
-    rows = generator(seed, "bootstrap", size).integers(0, size, (resamples, size))
-
-    def mean_over_seeds(values: np.ndarray, keep: int) -> Measure:
-        return values.mean(axis=tuple(range(values.ndim - keep))) if values.ndim > keep else values
-
-    value = float(mean_over_seeds(np.asarray(measure(*arrays)), 0))
-    again = mean_over_seeds(np.asarray(measure(*(array[..., rows] for array in arrays))), 1)
-    again = np.asarray(again)[np.isfinite(again)]
+    tables = [np.atleast_2d(array) for array in arrays]
+    draws, size = tables[0].shape
+    random = generator(seed, "bootstrap", size)
+    rows = random.integers(0, size, (resamples, 1, size))
+    chosen = random.integers(0, draws, (resamples, draws, 1))
+    value = float(np.mean(np.asarray(measure(*tables))))
+    again = np.asarray(measure(*(table[chosen, rows] for table in tables))).mean(-1)
+    again = again[np.isfinite(again)]
     if not np.isfinite(value) or not again.size:
         return Interval(np.nan, np.nan, np.nan)
     low, high = np.quantile(again, [0.025, 0.975])
     return Interval(value, float(low), float(high))
+
+
+def combination(
+    guess: np.ndarray, unaided: np.ndarray, fit_guess: np.ndarray, fit_unaided: np.ndarray, fit_score: np.ndarray
+) -> np.ndarray:
+    """The best linear combination of a guess and an unaided answer, fitted on other pairs: what a perfect user of the
+    guess would reach.
+
+    Args:
+        guess: (draw, pair).
+        unaided: (draw, pair).
+        fit_guess: (draw, other pair).
+        fit_unaided: (draw, other pair).
+        fit_score: their scores, (other pair,).
+
+    Returns:
+        Answers (draw, pair), cut to the scale.
+
+    >>> one, two = np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 1.0, 4.0]])
+    >>> combination(one, two, one, two, (one + two)[0] / 2).round(6).tolist()
+    [[1.5, 1.5, 3.5]]
+    """
+
+    def design(*columns: np.ndarray) -> np.ndarray:
+        return np.stack([np.ones_like(columns[0]), *columns], axis=-1)
+
+    weights = [
+        np.linalg.lstsq(design(g, a), fit_score, rcond=None)[0] for g, a in zip(fit_guess, fit_unaided, strict=True)
+    ]
+    answers = np.einsum("spk,sk->sp", design(guess, unaided), np.stack(weights))
+    return np.clip(answers, SCALE[0], SCALE[-1])
