@@ -93,6 +93,6 @@ def test_the_key_is_sent_and_the_address_is_the_identity(monkeypatch):
         monkeypatch.setenv("ICLEARN_API_KEY", "secret")
         ServerModel(server.url)
         assert server.keys == {None, "Bearer secret"}
-        assert identity_of(server.url, "float32") == f"server {server.url} tiny"
-        assert identity_of(server.url, "float32", "big") == f"server {server.url} big"
-        assert "secret" not in identity_of(server.url, "float32")
+        assert identity_of(server.url) == f"server {server.url} tiny"
+        assert identity_of(server.url, server_model="big") == f"server {server.url} big"
+        assert "secret" not in identity_of(server.url)
