@@ -72,27 +72,6 @@ def test_all_conditions_are_asked_judged_and_drawn(run):
     assert "STS-Benchmark" in json.loads((out / "facts.json").read_text())["fig_quality"]["data"][0]
 
 
-def test_probabilities_are_stored_beside_answers(run):
-    out, _ = run
-    for path in (out / "data").iterdir():
-        data = xr.open_zarr(path, consolidated=False).load()
-        chances = data["probability"].values
-        assert ((chances >= 0) & (chances.sum(-1, keepdims=True) <= 1 + 1e-5)).all()
-        expected = (chances * np.arange(6)).sum(-1) / chances.sum(-1)
-        assert np.allclose(data["answer"], expected, atol=1e-5)
-        assert np.array_equal(data["mark"], chances.argmax(-1))
-
-
-def test_a_model_can_be_added_later(run, model_folders):
-    """The folder knows each model by itself: with one of them named, nothing is asked again."""
-    out, flags = run
-    before = lines_of(out)
-    one = [model_folders["llama"] if word == flags[3] else word for word in flags]
-    assert reproduce("fig_help", *one, "--device", "cpu") in (0, 1)
-    assert lines_of(out) == before
-    assert reproduce(*flags, "--device", "cpu") in (0, 1)
-
-
 def test_no_sentence_is_stored(run, stsb):
     out, _ = run
     for path in out.rglob("*"):
@@ -101,16 +80,24 @@ def test_no_sentence_is_stored(run, stsb):
             assert b"hill house" not in path.read_bytes()
 
 
-def test_a_second_run_asks_nothing_and_gives_the_same_numbers(run):
+def test_a_second_run_asks_nothing_and_gives_the_same_numbers(run, model_folders):
+    """Nor does one with fewer models: each is known by itself. Probabilities are stored beside answers."""
     out, flags = run
     before = lines_of(out)
     stored = {p.name: xr.open_zarr(p, consolidated=False).load() for p in (out / "data").iterdir()}
     shutil.rmtree(out / "data")
+    one = [model_folders["llama"] if word == flags[3] else word for word in flags]
+    assert reproduce("fig_help", *one, "--device", "cpu") in (0, 1)
+    assert len(list((out / "data").iterdir())) == 1
     assert reproduce(*flags, "--device", "cpu") in (0, 1)
     assert lines_of(out) == before
     for path in (out / "data").iterdir():
-        again = xr.open_zarr(path, consolidated=False).load()
-        assert np.array_equal(again["answer"], stored[path.name]["answer"])
+        data = xr.open_zarr(path, consolidated=False).load()
+        assert np.array_equal(data["answer"], stored[path.name]["answer"])
+        chances = data["probability"].values
+        assert ((chances >= 0) & (chances.sum(-1, keepdims=True) <= 1 + 1e-5)).all()
+        assert np.allclose(data["answer"], (chances * np.arange(6)).sum(-1) / chances.sum(-1), atol=1e-5)
+        assert np.array_equal(data["mark"], chances.argmax(-1))
 
 
 def test_draw_only_needs_no_flags_and_refuses_others(run, capsys):
@@ -143,22 +130,18 @@ def test_conditions_share_their_shots_and_guesses_stay_out_of_training(run):
     assert len(experiment.fit_rows) == 10
 
 
-def test_the_test_split_is_scored_and_fits_stay_on_development_pairs(run, stsb):
-    out, _ = run
-    experiment = Experiment(str(stsb), out / "llm", split="test", pairs=7, device="cpu")
-    texts = [pair.first for pair in experiment.splits["test"].pairs]
-    asked = prompts_of(experiment, 0, "none", 1)
-    assert [texts[row] in prompt for row, prompt in zip(experiment.rows, asked, strict=True)] == [True] * 7
-    fitted = prompts_of(experiment, 0, "none", 1, fit=True)
-    own = [experiment.splits["dev"].pairs[row].first for row in experiment.fit_rows]
-    assert all(text in prompt for text, prompt in zip(own, fitted, strict=True))
-
-
-def test_shared_shots_give_one_prefix(run):
+def test_the_test_split_is_scored_with_shared_examples_and_fits_stay_on_development_pairs(run, stsb):
     out, _ = run
     asked = prompts_of(experiment_of(out, examples="shared"), 0, "trained", 3)
     assert len({prompt.rpartition("Sentence 1:")[0] for prompt in asked}) == 1
     assert len(set(asked)) == 10
+    experiment = Experiment(str(stsb), out / "llm", split="test", pairs=7, device="cpu")
+    texts = [pair.first for pair in experiment.splits["test"].pairs]
+    scored = prompts_of(experiment, 0, "none", 1)
+    assert all(texts[row] in prompt for row, prompt in zip(experiment.rows, scored, strict=True))
+    fitted = prompts_of(experiment, 0, "none", 1, fit=True)
+    own = [experiment.splits["dev"].pairs[row].first for row in experiment.fit_rows]
+    assert all(text in prompt for text, prompt in zip(own, fitted, strict=True))
 
 
 def test_presets_fill_in_what_is_not_given():
@@ -207,7 +190,7 @@ def test_through_a_server(stsb, static, tmp_path, capsys):
         (("--draw-only",), "reproduce once without --draw-only"),
     ],
 )
-def test_bad_input_is_one_line(words, said, stsb, static, models, tmp_path, capsys):
+def test_bad_input_is_one_line(words, said, stsb, models, tmp_path, capsys):
     given = [str(stsb) if word == "STSB" else word for word in words]
     assert reproduce(*given, "--out", tmp_path) == 2
     told = capsys.readouterr().err.splitlines()
