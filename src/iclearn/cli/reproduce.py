@@ -118,7 +118,8 @@ def _list(paper: Paper, args: ReproduceArgs, own: Any, given: dict[str, Any]) ->
         options = own.of(given) if own is not None else None
     for figure in [paper.figure(name) for name in args.figures] or paper.figures:
         seeds = args.seeds or planned_seeds(paper, figure, options)
-        print(f"{figure.id}: {figure.title} ({seeds} {paper.unit}{f'; {figure.cost}' if figure.cost else ''})")
+        unit = paper.unit if seeds > 1 else paper.unit.removesuffix("s")
+        print(f"{figure.id}: {figure.title} ({seeds} {unit}{f'; {figure.cost}' if figure.cost else ''})")
         for claim in figure.claims:
             print(f"    {claim.id}: {claim.statement}" + (f" [at least {claim.min_seeds}]" if claim.min_seeds else ""))
     for line in plan(paper, args.figures, args.out or Path("reproduced") / paper.id, seeds=args.seeds, options=options):
