@@ -39,7 +39,7 @@ a model has unaided skill where, without a guess, the interval of Pearson lies a
     that of the training mean; models without it are shown and decide nothing
 best combination: a + b·guess + c·unaided answer, fitted on as many other development pairs, at most {FIT}"""
 PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {"pairs": 100},
+    "quick": {"pairs": 100, "examples": "shared"},
     "paper": {"models": "qwen2.5-7b", "split": "test"},
     "full": {"models": "qwen2.5-coder-1.5b,qwen2.5-coder-0.5b,smollm2-135m", "split": "test", "gte": True},
 }
@@ -51,8 +51,8 @@ class Options(PaperOptions):
 
     Args:
         stsb: folder of the original STS-Benchmark files, or a hub id.
-        preset: ``quick`` (100 development pairs), ``paper`` (one of the paper's models, all test pairs), ``full`` (three
-            models, all test pairs, two guess models, 3 seeds).
+        preset: ``quick`` (100 development pairs, shared examples), ``paper`` (one of the paper's models, all test
+            pairs), ``full`` (three models, all test pairs, two guess models, 3 seeds).
         models: one or several, with commas: names of `iclearn llm fetch`, llama3.1-8b, qwen2.5-7b, GGUF files, folders
             saved by transformers, hub ids, or URLs of servers.
         split: whose pairs are scored.
