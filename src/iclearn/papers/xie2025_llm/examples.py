@@ -112,5 +112,5 @@ def undefined(condition: str) -> Counterexample:
 
 
 def no_skill() -> Counterexample:
-    """Models that know nothing without a guess decide nothing."""
-    return Counterexample("no model has unaided skill", lambda data: {"small": data["small"]})
+    """Models that know nothing without a guess decide nothing: their answers without one are those to other pairs."""
+    return answered("no model has unaided skill", lambda data: as_under("none")(data)[..., ::-1], condition="none")

@@ -98,6 +98,7 @@ FIGURE = Figure(
     choices=(
         Choice("whose statement beats_guess is", "paper; ours", "contradicted by a model of 135 million weights (Pearson −0.23, squared error −0.80)", "ours: the paper compares with no guess only"),
         Choice("claims marked as not expected to hold", "all expected; beats_guess, uses_all and adds not", "300 development pairs, SmolLM2-135M: beats_guess contradicted, adds inconclusive; 400 development pairs, Qwen2.5-Coder-1.5B: contradicted, reproduced", "they are questions about a model, not statements of the paper"),
+        Choice("the least unaided skill", "none asked; Pearson's interval above .3, squared error below that of the training mean", "development pairs, Pearson: Qwen2.5-Coder-1.5B .62, 0.5B .16, SmolLM2-135M .05", "between the models seen, and before any test pair: a model that is worse than a constant has nothing to combine with a guess"),
         Choice("who can contradict the paper's claim", "the paper's two models; every model with unaided skill", "SmolLM2-135M, which has none: reproduced", "a judge that only says yes is none; a model without skill decides nothing"),
     ),
     setup=SETUP,
